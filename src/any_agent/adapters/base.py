@@ -1,0 +1,470 @@
+"""What all adapters do: send, read, retry, and hand out events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import uuid
+import weakref
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from urllib.parse import urlsplit, urlunsplit
+
+from any_agent.adapters.discovery import ModelInfo, read_models
+from any_agent.adapters.refusals import Refusals
+from any_agent.adapters.stream import EventStream
+from any_agent.errors import ProviderError, ProviderTimeoutError, StreamInterrupted
+from any_agent.events import Done, Event, Failed, ModelState, Notice, Retry, TextDelta, ThinkingDelta, ToolInputStart
+from any_agent.profiles import get_profile, guess_profile, key_for, profile_from_headers
+from any_agent.transport.http import HttpTransport, Reply, Transport, network_error
+from any_agent.transport.retry import loading_delay, retry_delay
+from any_agent.transport.tape import Recorder, Tape
+from any_agent.transport.watch import Closed, Watch
+from any_agent.types import LLMResponse, Profile, RetryConfig, Timeouts, ToolSpec
+from any_agent.wire.assembly import DecodeSettings, TextStream
+from any_agent.wire.request import Encoded, Request
+from any_agent.wire.values import as_object
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+    from any_agent.types import Protocol as WireProtocol
+    from any_agent.wire.decoder import Decoder
+    from any_agent.wire.history import MessageLike
+
+__all__ = ("BaseAdapter", "LLMAdapter")
+
+#: how long to wait for the end of a body whose answer is complete, so that its connection can serve again
+_DRAIN_S = 0.05
+_NO_KEY = ("", "not-needed")
+_SHOWN = (TextDelta, ThinkingDelta, ToolInputStart)
+_SETTINGS = frozenset(
+    ("temperature", "max_tokens", "stop", "top_p", "seed", "tool_choice", "thinking", "output_schema")
+)
+
+
+@runtime_checkable
+class LLMAdapter(Protocol):
+    """What the agent loop needs of a model, whatever protocol its server speaks."""
+
+    name: str
+
+    async def invoke(
+        self, messages: Sequence[MessageLike], tools: Sequence[ToolSpec] | None = None, **settings: Any
+    ) -> LLMResponse:
+        """One whole answer."""
+        ...
+
+    def stream(
+        self, messages: Sequence[MessageLike], tools: Sequence[ToolSpec] | None = None, **settings: Any
+    ) -> EventStream:
+        """The events of one answer, as they come."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close everything."""
+        ...
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far the attempts at one request have come."""
+
+    started: float
+    attempt: int = 1
+    #: how often a server was asked again that was loading its model
+    waits: int = 0
+
+
+@dataclass(slots=True)
+class _Ending:
+    """What is noted during an attempt for its end."""
+
+    started: float
+    tape: Tape | None
+    has_states: bool
+    first_shown: float = 0.0
+
+    def look_for_first(self, events: list[Event], now: float) -> None:
+        """Note when the answer begins, and say so if the server told of the states before."""
+        for position, event in enumerate(events):
+            if isinstance(event, ModelState):
+                self.has_states = True
+            elif isinstance(event, _SHOWN):
+                self.first_shown = now
+                if self.has_states:
+                    events.insert(position, ModelState("generating"))
+                return
+
+
+class BaseAdapter:
+    """The common part of the adapters; see `OpenAIAdapter` for the parameters."""
+
+    name: str = ""
+    protocol: ClassVar[WireProtocol]
+    _path: ClassVar[str]
+    _models_path: ClassVar[str] = "/models"
+    #: the path of an address that has none
+    _usual_path: ClassVar[str]
+    _decoder: ClassVar[type[Decoder]]
+    _encode: ClassVar[Callable[[Request, Profile], Encoded]]
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str | None = None,
+        *,
+        api_key: str | None = None,
+        profile: str | Profile | None = None,
+        retry: RetryConfig | None = None,
+        timeouts: Timeouts | None = None,
+        client: AsyncOpenAI | None = None,
+        text_stream: TextStream = "auto",
+        think_open: bool = False,
+        allow_lenient_tool_json: bool | None = None,
+        extra_headers: dict[str, str] | None = None,
+        extra_body: dict[str, Any] | None = None,
+        record_to: str | Path | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        if not model:
+            raise ValueError("model is missing: name the model that the server should use")
+        if text_stream not in ("auto", "delta", "cumulative"):
+            raise ValueError(f"text_stream must be 'auto', 'delta' or 'cumulative', not {text_stream!r}")
+        named = get_profile(profile) if isinstance(profile, str) else profile
+        if client is not None:
+            base_url = str(client.base_url)
+        elif base_url is None and named is not None:
+            base_url = named.base_url
+        self.model = model
+        self.base_url = checked_address(base_url, self._usual_path, self._path)
+        self.profile = named or guess_profile(self.base_url, self.protocol)
+        self.name = self.name or self.profile.name
+        self.retry = retry or RetryConfig(max_attempts=1)
+        self.timeouts = timeouts or Timeouts()
+        #: the repairs of tool arguments so far: (model, rule) → how often
+        self.repairs: Counter[tuple[str, str]] = Counter()
+        self._text_stream: TextStream = text_stream
+        self._think_open = think_open
+        self._lenient = allow_lenient_tool_json
+        self._extra_body = extra_body or {}
+        self._refusals = Refusals()
+        self._streams: weakref.WeakSet[EventStream] = weakref.WeakSet()
+        key = api_key if api_key not in (None, *_NO_KEY) else key_for(self.profile, self.base_url)
+        self._recorder = (
+            Recorder(record_to, protocol=self.protocol, server=self.profile.name, secret=key) if record_to else None
+        )
+        self._transport: Transport = transport or HttpTransport(
+            base_url=self.base_url,
+            api_key=key,
+            profile=self.profile,
+            timeouts=self.timeouts,
+            client=client,
+            headers=extra_headers,
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(model={self.model!r}, base_url={self.base_url!r}, profile={self.profile.name!r})"
+
+    async def __aenter__(self) -> Any:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End all streams and close all connections."""
+        for stream in list(self._streams):
+            await stream.aclose()
+        await self._transport.aclose()
+
+    def stream(
+        self, messages: Sequence[MessageLike], tools: Sequence[ToolSpec] | None = None, **settings: Any
+    ) -> EventStream:
+        """The events of one answer, as they come; the last one is `Done` or `Failed`.
+
+        `settings` are `temperature`, `max_tokens`, `stop`, `top_p`, `seed`, `tool_choice`, `thinking`,
+        `output_schema`; any other name goes into the body of the request as it is.
+        """
+        return self._start(self._request(messages, tools, settings, stream=True))
+
+    async def invoke(
+        self, messages: Sequence[MessageLike], tools: Sequence[ToolSpec] | None = None, **settings: Any
+    ) -> LLMResponse:
+        """One whole answer; what goes wrong is raised. Its `notices` tell what the SDK decided on its own."""
+        notices: list[Notice] = []
+        async with self._start(self._request(messages, tools, settings, stream=False)) as events:
+            async for event in events:
+                if isinstance(event, Done):
+                    event.response.notices = notices
+                    return event.response
+                if isinstance(event, Failed):
+                    raise event.error
+                if isinstance(event, Notice):
+                    notices.append(event)
+        raise StreamInterrupted("The adapter was closed before the answer came", kind="aborted", retryable=False)
+
+    async def chat(
+        self, messages: Sequence[MessageLike], tools: Sequence[ToolSpec] | None = None, **settings: Any
+    ) -> LLMResponse:
+        """The same as `invoke()`, under the name that some programs expect."""
+        return await self.invoke(messages, tools, **settings)
+
+    async def list_models(self) -> list[ModelInfo]:
+        """The models that the server offers, with what it says of them."""
+        body = bytearray()
+        watch = Watch()
+        try:
+            reply = await watch.wait(self._transport.open("GET", self._models_path, None), self.timeouts.first_byte)
+            try:
+                while chunk := await watch.wait(_next_chunk(reply), self.timeouts.between_events):
+                    body += chunk
+            finally:
+                await reply.aclose()
+        except TimeoutError as error:
+            raise ProviderTimeoutError(f"No list of models from {self.base_url} in time") from error
+        finally:
+            watch.stop_timer()
+        return read_models(bytes(body), self.base_url)
+
+    def _request(
+        self,
+        messages: Sequence[MessageLike],
+        tools: Sequence[ToolSpec] | None,
+        settings: dict[str, Any],
+        *,
+        stream: bool,
+    ) -> Request:
+        known = {name: value for name, value in settings.items() if name in _SETTINGS}
+        extra = {name: value for name, value in settings.items() if name not in _SETTINGS and value is not None}
+        more = as_object(extra.pop("extra_body", None))
+        if isinstance(known.get("stop"), str):
+            known["stop"] = [known["stop"]]
+        return Request(
+            model=str(extra.pop("model", self.model)),
+            messages=messages,
+            tools=checked_tools(tools or ()),
+            stream=stream,
+            extra={**self._extra_body, **extra, **more},
+            **known,
+        )
+
+    def _start(self, request: Request) -> EventStream:
+        encoded = type(self)._encode(request, self.profile)
+        watch = Watch()
+        stream = EventStream(self._attempts(request, encoded, watch), watch)
+        self._streams.add(stream)
+        return stream
+
+    async def _attempts(self, request: Request, encoded: Encoded, watch: Watch) -> AsyncGenerator[list[Event], None]:
+        """The batches of events of one request, over all its attempts."""
+        progress = _Progress(asyncio.get_running_loop().time())
+        if encoded.notices:
+            yield list(encoded.notices)
+        try:
+            while True:
+                body = self._refusals.apply(encoded.body)
+                failed: Failed | None = None
+                shown = False
+                async with aclosing(self._once(request, body, watch, progress)) as batches:
+                    async for batch in batches:
+                        if isinstance(batch[-1], Failed):
+                            failed = batch.pop()  # pyright: ignore[reportAssignmentType]
+                        if not shown:
+                            shown = any(isinstance(event, _SHOWN) for event in batch)
+                        if batch:
+                            yield batch
+                if failed is None:
+                    return
+                if shown or watch.closed:
+                    yield [failed]
+                    return
+                events, delay = self._next_step(failed, body, progress)
+                yield events
+                if delay is None:
+                    return
+                try:
+                    await watch.wait(asyncio.sleep(delay), None)
+                except Closed:
+                    yield [Failed(_stopped(), LLMResponse(model=self.model))]
+                    return
+        finally:
+            watch.stop_timer()
+
+    def _next_step(self, failed: Failed, body: dict[str, Any], progress: _Progress) -> tuple[list[Event], float | None]:
+        """What to say of a failure of which nothing was shown, and after how many seconds to try again, if at all."""
+        error = failed.error
+        refused = self._refusals.learn(error, body)
+        if refused is not None:
+            return [Notice("parameter_refused", refused, {"error": error.message})], 0.0
+        limit = self.timeouts.first_byte
+        waited = asyncio.get_running_loop().time() - progress.started
+        if error.kind == "model_loading" and (limit is None or waited < limit):
+            progress.waits += 1
+            state: list[Event] = [ModelState("loading")] if progress.waits == 1 else []
+            return state, loading_delay(progress.waits, error.retry_after)
+        delay = retry_delay(error, attempt=progress.attempt, config=self.retry, random=random.random())
+        if delay is None:
+            return [failed], None
+        progress.attempt += 1
+        return [Retry(progress.attempt, delay, error)], delay
+
+    async def _once(
+        self, request: Request, body: dict[str, Any], watch: Watch, progress: _Progress
+    ) -> AsyncGenerator[list[Event], None]:
+        """The batches of events of one attempt; the last event is `Done` or `Failed`."""
+        loop = asyncio.get_running_loop()
+        ending = _Ending(loop.time(), Tape(body) if self._recorder else None, has_states=progress.waits > 0)
+        decoder = type(self)._decoder(self._decode_settings(request))
+        reply: Reply | None = None
+        expected: tuple[type[Exception], ...] = (ProviderError, Closed, TimeoutError)
+        try:
+            limit = self.timeouts.first_byte
+            reply = await watch.wait(self._transport.open("POST", self._path, body), limit)
+            expected += reply.errors
+            self.profile = profile_from_headers(reply.headers, self.profile)
+            if ending.tape is not None:
+                ending.tape.status, ending.tape.headers = reply.status, reply.headers
+            if limit is not None:
+                limit = max(limit - (loop.time() - ending.started), 0.001)
+            next_chunk = reply.chunks.__anext__
+            while not decoder.ended:
+                try:
+                    chunk = await watch.wait(next_chunk(), limit)
+                except StopAsyncIteration:
+                    events = decoder.close()
+                else:
+                    limit = self.timeouts.between_events
+                    if ending.tape is not None:
+                        ending.tape.body += chunk
+                    events = decoder.feed(chunk)
+                if events:
+                    if not ending.first_shown:
+                        ending.look_for_first(events, loop.time())
+                    if decoder.ended:
+                        self._end(events, ending, loop.time())
+                    yield events
+            with contextlib.suppress(TimeoutError, *reply.errors):
+                async with asyncio.timeout(_DRAIN_S):
+                    while await anext(reply.chunks, b""):
+                        pass
+        except expected as problem:
+            events = self._broken_off(decoder, problem, has_reply=reply is not None)
+            self._end(events, ending, loop.time())
+            yield events
+        finally:
+            if reply is not None:
+                await reply.aclose()
+
+    def _broken_off(self, decoder: Decoder, problem: Exception, *, has_reply: bool) -> list[Event]:
+        """How a response ends that was broken off: by a clock, by us, or by the network."""
+        if decoder.may_end and not isinstance(problem, Closed):
+            return decoder.close()  # the server had said why it stops, and only did not hang up
+        if isinstance(problem, ProviderError):
+            error = problem
+        elif isinstance(problem, Closed):
+            error = _stopped()
+        elif not isinstance(problem, TimeoutError):
+            broken = network_error(problem, self.base_url)
+            error = StreamInterrupted(f"The connection broke in the middle of the answer: {broken.message}")
+        elif has_reply and decoder.assembly.has_begun:
+            error = StreamInterrupted(
+                f"The server at {self.base_url} fell silent for {self.timeouts.between_events} s in the middle of "
+                "the answer; wait longer with Timeouts(between_events=…)",
+                kind="timeout",
+            )
+        else:
+            error = ProviderTimeoutError(
+                f"The server at {self.base_url} sent nothing for {self.timeouts.first_byte} s: it may still be "
+                "loading the model; wait longer with Timeouts(first_byte=…)",
+                retryable=False,
+            )
+        if error is not problem and not isinstance(problem, Closed):
+            error.__cause__ = problem
+        decoder.assembly.fail(error)
+        return decoder.assembly.take()
+
+    def _end(self, events: list[Event], ending: _Ending, now: float) -> None:
+        """Write down what the end of a response tells: speed, repairs, the recording."""
+        last = events[-1]
+        assert isinstance(last, Done | Failed)
+        response = last.response if isinstance(last, Done) else last.partial
+        response.model = response.model or self.model
+        usage = response.usage
+        if usage is not None and ending.first_shown:
+            usage.first_token_s = ending.first_shown - ending.started
+            if usage.tokens_per_s is None and usage.output_tokens and now > ending.first_shown:
+                usage.tokens_per_s = usage.output_tokens / (now - ending.first_shown)
+        for event in events:
+            if isinstance(event, Notice) and event.kind == "arguments_repaired":
+                self.repairs.update((response.model, rule) for rule in as_object(event.data).get("rules", ()))
+        if ending.tape is not None and self._recorder is not None:
+            error = last.error if isinstance(last, Failed) else None
+            path = self._recorder.write(ending.tape, response, error)
+            events.insert(-1, Notice("recorded", f"the exchange was written to {path}", {"path": str(path)}))
+
+    def _decode_settings(self, request: Request) -> DecodeSettings:
+        return DecodeSettings(
+            tools={tool.name: tool.parameters for tool in request.tools},
+            lenient=self.profile.local if self._lenient is None else self._lenient,
+            text_calls=self.profile.local,
+            think_open=self._think_open,
+            text_stream=self._text_stream,
+            max_tokens=request.max_tokens,
+            id_prefix=f"call_{uuid.uuid4().hex[:12]}",
+        )
+
+
+def checked_address(base_url: str | None, usual_path: str, endpoint: str) -> str:
+    """The address without a slash at its end, and with the protocol's usual path if it has none.
+
+    >>> checked_address("http://localhost:1234", "/v1", "/chat/completions")
+    'http://localhost:1234/v1'
+    """
+    if not base_url or not base_url.strip():
+        raise ValueError("base_url is missing: give the address of the server, such as 'http://localhost:1234/v1'")
+    address = base_url.strip()
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https"):
+        suggestion = f"http://{address}" if "://" not in address else "http://localhost:1234/v1"
+        raise ValueError(f"base_url {address!r} must begin with http:// or https://; did you mean {suggestion!r}?")
+    try:
+        port = parts.port
+    except ValueError:
+        raise ValueError(f"base_url {address!r} has a port that is no number from 0 to 65535") from None
+    if not parts.hostname or port == 0:
+        raise ValueError(f"base_url {address!r} names no host that can be reached")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("base_url must not hold a user name or password: give the key as api_key")
+    path = parts.path.rstrip("/")
+    if path.endswith(endpoint):
+        shorter = urlunsplit(parts._replace(path=path.removesuffix(endpoint)))
+        raise ValueError(f"base_url {address!r} is the address of one call: leave {endpoint!r} out, as in {shorter!r}")
+    return urlunsplit(parts._replace(path=path or usual_path))
+
+
+def checked_tools(tools: Sequence[ToolSpec]) -> list[ToolSpec]:
+    """The tools, if each has a name of its own that servers take."""
+    seen: set[str] = set()
+    for tool in tools:
+        if not tool.name:
+            raise ValueError(f"a tool has no name; its description is {tool.description[:60]!r}")
+        if tool.name in seen:
+            raise ValueError(f"two tools are called {tool.name!r}: the model could not tell them apart")
+        if len(tool.name) > 64 or not tool.name.replace("_", "a").replace("-", "a").replace(".", "a").isalnum():
+            raise ValueError(f"the tool name {tool.name!r} is not usable: up to 64 letters, digits, '_', '-' and '.'")
+        seen.add(tool.name)
+    return list(tools)
+
+
+def _stopped() -> StreamInterrupted:
+    return StreamInterrupted("The answer was stopped", kind="aborted", retryable=False)
+
+
+async def _next_chunk(reply: Reply) -> bytes:
+    return await anext(reply.chunks, b"")

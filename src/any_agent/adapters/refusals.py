@@ -1,0 +1,91 @@
+"""Parameters that a server refuses by name: which one, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from any_agent.errors import ProviderError
+
+__all__ = ("Refusals",)
+
+#: what may be left out or renamed without changing what was asked; never messages, model or tools
+_DROPPABLE = (
+    "stream_options",
+    "parallel_tool_calls",
+    "max_tokens",
+    "max_completion_tokens",
+    "think",
+    "thinking",
+    "temperature",
+    "top_p",
+    "seed",
+    "stop",
+    "tool_choice",
+    "reasoning_effort",
+    "reasoning",
+    "chat_template_kwargs",
+    "return_progress",
+    "store",
+    "include",
+)
+_RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+_REFUSAL = re.compile(
+    r"unsupported|not (?:currently )?support|not permitted|not allowed|unknown|unrecognized|unrecognised|unexpected"
+    r"|extra_forbidden|extra (?:inputs|fields)|no such (?:field|parameter)|is not a valid (?:field|parameter)"
+    r"|additional propert|requires? --",
+    re.IGNORECASE,
+)
+
+
+@dataclass(slots=True)
+class _Refusal:
+    name: str
+    rename: str | None
+
+
+class Refusals:
+    """What one server refused so far. Each parameter is dealt with once, and remembered."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Refusal] = {}
+
+    def apply(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The body as this server takes it."""
+        for refusal in self._known.values():
+            if refusal.name in body:
+                body = dict(body)
+                value = body.pop(refusal.name)
+                if refusal.rename is not None:
+                    body[refusal.rename] = value
+        return body
+
+    def learn(self, error: ProviderError, body: dict[str, Any]) -> str | None:
+        """What is done about this error from now on, in words; `None` if it refuses no parameter that was sent."""
+        if error.kind != "invalid_request" or error.status_code not in (400, 404, 405, 422, 500, 501):
+            return None
+        text = f"{error.message} {error.body or ''}"
+        if not _REFUSAL.search(text):
+            return None
+        param = error.details.get("param")
+        sent = [name for name in _DROPPABLE if name in body]
+        named = [name for name in sent if name == param] or [name for name in sent if _names(text, name)]
+        if not named:
+            return None
+        name = named[0]
+        if name in self._known:
+            return None
+        rename = _RENAMED.get(name)
+        if rename in self._known:
+            rename = None
+        self._known[name] = _Refusal(name, rename)
+        what = f"renamed to {rename!r}" if rename else "left out"
+        return f"the server refuses {name!r}; it is {what} from now on"
+
+
+def _names(text: str, name: str) -> bool:
+    if name in ("think", "thinking") and re.search(r"does not support thinking", text, re.IGNORECASE):
+        return True
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", text) is not None

@@ -1,0 +1,1 @@
+"""The agent: options, and the loop that asks a model, runs its tools and asks again."""

@@ -1,0 +1,98 @@
+"""Everything that can be set for a query or a client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from any_agent.profiles import get_profile
+from any_agent.types import Profile, Protocol, RetryConfig, Timeouts
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+    from any_agent.tools.define import Tool
+
+__all__ = ("AgentOptions",)
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "protocol": ("openai", "ollama", "anthropic", "responses"),
+    "text_stream": ("auto", "delta", "cumulative"),
+    "tool_mode": ("auto", "native", "prompted"),
+}
+
+
+@dataclass
+class AgentOptions:
+    """What to talk to, and how.
+
+    >>> AgentOptions("Be brief.", "qwen3", "http://localhost:1234/v1").max_tokens
+    4096
+    """
+
+    system_prompt: str
+    model: str
+    base_url: str
+    max_turns: int = 1
+    max_tokens: int | None = 4096
+    temperature: float | None = 0.7
+    api_key: str = field(default="not-needed", repr=False)
+    # what to talk to, and how
+    protocol: Protocol = "openai"
+    profile: str | Profile | None = None
+    client: AsyncOpenAI | None = field(default=None, repr=False)
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    retry: RetryConfig = field(default_factory=RetryConfig)
+    extra_headers: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    extra_body: dict[str, Any] = field(default_factory=dict[str, Any])
+    # generation
+    stop: list[str] | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    text_stream: Literal["auto", "delta", "cumulative"] = "auto"
+    thinking: bool | None = None
+    output_type: Any = None
+    # tools
+    tools: list[Tool] = field(default_factory=list["Tool"])
+    auto_execute_tools: bool = False
+    max_tool_iterations: int = 10
+    parallel_tools: bool = True
+    tool_timeout: float | None = None
+    tool_mode: Literal["auto", "native", "prompted"] = "auto"
+    allow_lenient_tool_json: bool | None = None
+    can_use_tool: Callable[..., Any] | None = None
+    hooks: Any = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_turns", 1), ("max_tokens", 1), ("max_tool_iterations", 1), ("temperature", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least}; it is {value!r}")
+        if self.top_p is not None and not 0 <= self.top_p <= 1:
+            raise ValueError(f"top_p must be from 0 to 1; it is {self.top_p!r}")
+        if self.tool_timeout is not None and self.tool_timeout <= 0:
+            raise ValueError(f"tool_timeout must be more than 0 seconds; it is {self.tool_timeout!r}")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}; it is {getattr(self, name)!r}")
+        if isinstance(self.profile, str):
+            get_profile(self.profile)
+        names = [tool.name for tool in self.tools]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"tools: two tools are called {twice!r}; the model could not tell them apart")
+
+    @classmethod
+    def for_profile(cls, name: str, *, model: str, system_prompt: str = "", **overrides: Any) -> AgentOptions:
+        """Options for a server that any_agent knows, at its usual address.
+
+        >>> AgentOptions.for_profile("ollama", model="qwen3").protocol
+        'ollama'
+        """
+        profile = get_profile(name)
+        settings: dict[str, Any] = {"base_url": profile.base_url, "protocol": profile.protocol, **overrides}
+        if not settings["base_url"]:
+            raise ValueError(f"profile {name!r} has no usual address: give base_url=…")
+        return cls(system_prompt=system_prompt, model=model, profile=name, **settings)

@@ -1,0 +1,1 @@
+"""Bytes over HTTP: connections, clocks, the retry policy, and tapes of what went over the wire."""

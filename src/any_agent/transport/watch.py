@@ -1,0 +1,87 @@
+"""Ends one await of a stream: when its time is up, or when another task closes the stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+__all__ = ("Closed", "Watch")
+
+T = TypeVar("T")
+
+
+class Closed(Exception):
+    """The stream was closed while somebody waited for it."""
+
+
+class Watch:
+    """Watches over the awaits of one stream, at the cost of one timer for many of them.
+
+    The task that waits is cancelled and the cancellation taken back, as `asyncio.timeout` does it, so this
+    works whatever the await is about, and a cancellation from elsewhere stays one.
+    """
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._task: asyncio.Task[object] | None = None
+        self._cancelling = 0
+        self._deadline = 0.0
+        self._reason: Exception | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def wait(self, awaitable: Awaitable[T], seconds: float | None) -> T:
+        """The result of `awaitable`; `TimeoutError` after so many seconds, `Closed` after `close()`."""
+        task = asyncio.current_task()
+        assert task is not None
+        if self.closed:
+            asyncio.ensure_future(awaitable).cancel()
+            raise Closed
+        self._task = task
+        self._cancelling = task.cancelling()
+        if seconds is not None:
+            loop = task.get_loop()
+            self._deadline = loop.time() + seconds
+            if self._timer is None or self._timer.when() > self._deadline:
+                self._set_timer(loop)
+        try:
+            return await awaitable
+        except asyncio.CancelledError:
+            reason, self._reason = self._reason, None
+            if reason is None or task.uncancel() > self._cancelling:
+                raise
+            raise reason from None
+        finally:
+            self._task = None
+            if seconds is None:
+                self._deadline = 0.0
+
+    def close(self) -> None:
+        """End the await that is going on, and all later ones."""
+        self.closed = True
+        self.stop_timer()
+        self._end(Closed())
+
+    def stop_timer(self) -> None:
+        """No more awaits are to come."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.stop_timer()
+        self._timer = loop.call_at(self._deadline, self._check, loop)
+
+    def _check(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        if self._task is None or not self._deadline:
+            return  # nobody waits; the next await sets a timer anew
+        if self._deadline > loop.time():
+            self._set_timer(loop)
+        else:
+            self._end(TimeoutError())
+
+    def _end(self, reason: Exception) -> None:
+        if self._task is not None and self._reason is None:
+            self._reason = reason
+            self._task.cancel()

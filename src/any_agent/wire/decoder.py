@@ -1,0 +1,145 @@
+"""What every decoder is: `feed(bytes)` and `close()`, both giving events, and no I/O.
+
+A decoder never raises for what a server sends: whatever is wrong becomes one `Failed`, and it ends there.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from any_agent.wire.assembly import Assembly, DecodeSettings
+from any_agent.wire.failures import classify_payload, invalid_response
+from any_agent.wire.framing import Framer, FrameTooLarge
+from any_agent.wire.values import read_json
+
+if TYPE_CHECKING:
+    from any_agent.events import Event
+
+__all__ = ("Decoder",)
+
+
+class Decoder(ABC):
+    """Reads one response of one protocol."""
+
+    lines = False
+
+    def __init__(self, settings: DecodeSettings | None = None) -> None:
+        self.assembly = Assembly(settings or DecodeSettings())
+        self._framer = Framer(lines=self.lines)
+        self._closing = False
+        self._saw_event = False
+
+    @property
+    def ended(self) -> bool:
+        """`Done` or `Failed` has been given."""
+        return self.assembly.ended
+
+    @property
+    def may_end(self) -> bool:
+        """The server has said why it stopped: silence or the end of the connection is a normal end now."""
+        return self.assembly.label is not None
+
+    def feed(self, data: bytes) -> list[Event]:
+        """The events that these bytes complete."""
+        assembly = self.assembly
+        if assembly.ended or not data:
+            return []
+        try:
+            frames = self._framer.feed(data)
+        except FrameTooLarge as error:
+            assembly.fail(invalid_response(f"The server sends too much: {error}"))
+            return assembly.take()
+        for kind, payload in frames:
+            if kind == "comment":
+                self._comment(payload)
+            else:
+                self._frame(payload, is_error=kind == "error")
+            if assembly.ended:
+                break
+        events = assembly.events
+        if events:
+            assembly.events = []
+        return events
+
+    def close(self) -> list[Event]:
+        """The events that remain, now that no more bytes come; the last of them is `Done` or `Failed`."""
+        assembly = self.assembly
+        if not assembly.ended:
+            self._closing = True
+            for kind, payload in self._framer.close():
+                if kind == "json":
+                    self._whole_body(payload)
+                elif kind != "comment":
+                    self._frame(payload, is_error=kind == "error")
+            if not assembly.ended:
+                self._end_of_stream()
+        return assembly.take()
+
+    @abstractmethod
+    def _event(self, data: bytes) -> None:
+        """One event of the stream; `ValueError` if it is not JSON."""
+
+    @abstractmethod
+    def _body(self, payload: Any) -> None:
+        """A whole response that came as one JSON value."""
+
+    def _comment(self, text: bytes) -> None:
+        """A comment between the events; mlx-lm and OpenRouter say in them how far they are."""
+        word, _, numbers = text.partition(b" ")
+        if word == b"keepalive" and b"/" in numbers:
+            done, _, total = numbers.partition(b"/")
+            if done.isdigit() and total.isdigit() and int(total):
+                self.assembly.state("prefill", min(int(done) / int(total), 1.0))
+        elif text.endswith(b"PROCESSING"):
+            self.assembly.state("queued", None)
+
+    def _frame(self, data: bytes, *, is_error: bool) -> None:
+        self._saw_event = True
+        try:
+            if is_error:
+                self._error_event(data)
+            else:
+                self._event(data)
+        except ValueError as problem:
+            if self._closing:
+                return  # the connection broke inside an event: that is a cut, which `_end_of_stream` reports
+            self.assembly.fail(invalid_response(f"The server sent an event that is not JSON ({problem})", data[:400]))
+
+    def _error_event(self, data: bytes) -> None:
+        """An event named `error`, whatever its data look like."""
+        try:
+            payload = read_json(data)
+        except ValueError:
+            payload = data.decode("utf-8", "replace")
+        self.assembly.fail(classify_payload(payload))
+
+    def _whole_body(self, data: bytes) -> None:
+        if data.lstrip()[:1] == b"<":
+            message = "The server answered with an HTML page, not with a model's answer: is base_url right?"
+            self.assembly.fail(invalid_response(message, data[:4000]))
+            return
+        body, _, tail = data.rpartition(b"data:") if data.rstrip().endswith(b"[DONE]") else (data, b"", b"")
+        try:
+            payload = read_json(body)
+        except ValueError as problem:
+            if (data[:1] in b"{[" and "end of data" in str(problem)) or ("Expecting" in str(problem) and not tail):
+                self.assembly.cut("the connection ended inside a JSON reply")
+            else:
+                self.assembly.fail(invalid_response(f"The reply is not JSON ({problem})", data[:400]))
+            return
+        self._body(payload)
+        if not self.assembly.ended:
+            self._end_of_stream()
+
+    def _end_of_stream(self) -> None:
+        assembly = self.assembly
+        if assembly.label is not None:
+            assembly.finish()
+        elif self._framer.body_kind == "empty":
+            assembly.cut("the server closed the connection without sending anything: is base_url right?")
+        elif not self._saw_event and self._framer.body_kind == "events":
+            message = "The server answered with something that is no stream of events: is base_url right?"
+            assembly.fail(invalid_response(message, self._framer.head))
+        else:
+            assembly.cut("the connection ended before the answer did")

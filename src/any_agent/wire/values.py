@@ -1,0 +1,53 @@
+"""JSON that somebody else wrote, read without trust in its types."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import msgspec
+
+__all__ = ("as_list", "as_object", "as_objects", "as_word", "read_json")
+
+_decode = msgspec.json.Decoder().decode
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """The value if it is an array, else an empty one."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def as_objects(value: Any) -> list[dict[str, Any]]:
+    """The objects in the value, if it is an array."""
+    return [cast("dict[str, Any]", item) for item in as_list(value) if isinstance(item, dict)]
+
+
+def as_word(value: Any) -> str | None:
+    """A name, an id or a label; `null`, `""` and the string "null" are none."""
+    return value if isinstance(value, str) and value and value != "null" else None
+
+
+def read_json(data: bytes) -> Any:
+    """The value of a JSON document, also with `NaN` or with broken UTF-8 in it; `ValueError` if it is none."""
+    try:
+        return _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return _without_lone_surrogates(json.loads(data.decode("utf-8", "replace")))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _without_lone_surrogates(value: Any) -> Any:
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    return value
