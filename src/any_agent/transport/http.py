@@ -148,6 +148,7 @@ class HttpTransport:
 
     async def open(self, method: Literal["GET", "POST"], path: str, body: dict[str, Any] | None) -> Reply:
         """Send a request; return when the headers have come."""
+        import aiohttp
         import httpx2
         from openai import APIConnectionError, APIStatusError, AsyncStream, OpenAIError
 
@@ -166,7 +167,7 @@ class HttpTransport:
                 response = await client.post(path, body=body, **kinds)
         except APIStatusError as error:
             raise self._status_error(error.response, body) from error
-        except APIConnectionError as error:
+        except (APIConnectionError, httpx2.HTTPError, aiohttp.ClientError, OSError) as error:
             raise self._scrubbed(network_error(error, str(client.base_url))) from error
         except OpenAIError as error:
             raise ProviderError(self._scrub(str(error)), kind="auth", provider=self._profile.name) from error

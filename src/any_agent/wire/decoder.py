@@ -5,12 +5,13 @@ A decoder never raises for what a server sends: whatever is wrong becomes one `F
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from any_agent.wire.assembly import Assembly, DecodeSettings
 from any_agent.wire.failures import classify_payload, invalid_response
-from any_agent.wire.framing import Framer, FrameTooLarge
+from any_agent.wire.framing import FrameKind, Framer, FrameTooLarge
 from any_agent.wire.values import read_json
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ class Decoder(ABC):
     def __init__(self, settings: DecodeSettings | None = None) -> None:
         self.assembly = Assembly(settings or DecodeSettings())
         self._framer = Framer(lines=self.lines)
-        self._closing = False
         self._saw_event = False
 
     @property
@@ -51,27 +51,30 @@ class Decoder(ABC):
             assembly.fail(invalid_response(f"The server sends too much: {error}"))
             return assembly.take()
         for kind, payload in frames:
-            if kind == "comment":
-                self._comment(payload)
-            else:
-                self._frame(payload, is_error=kind == "error")
+            try:
+                if kind == "data":
+                    self._event(payload)
+                else:
+                    self._other(kind, payload)
+            except ValueError as problem:
+                self._not_json(payload, problem)
             if assembly.ended:
                 break
-        events = assembly.events
-        if events:
-            assembly.events = []
-        return events
+        self._saw_event = self._saw_event or bool(frames)
+        return assembly.take()
 
     def close(self) -> list[Event]:
         """The events that remain, now that no more bytes come; the last of them is `Done` or `Failed`."""
         assembly = self.assembly
         if not assembly.ended:
-            self._closing = True
             for kind, payload in self._framer.close():
-                if kind == "json":
-                    self._whole_body(payload)
-                elif kind != "comment":
-                    self._frame(payload, is_error=kind == "error")
+                self._saw_event = True
+                # an event that is not JSON means here that the connection broke inside it
+                with contextlib.suppress(ValueError):
+                    if kind == "data":
+                        self._event(payload)
+                    else:
+                        self._other(kind, payload)
             if not assembly.ended:
                 self._end_of_stream()
         return assembly.take()
@@ -94,17 +97,17 @@ class Decoder(ABC):
         elif text.endswith(b"PROCESSING"):
             self.assembly.state("queued", None)
 
-    def _frame(self, data: bytes, *, is_error: bool) -> None:
-        self._saw_event = True
-        try:
-            if is_error:
-                self._error_event(data)
-            else:
-                self._event(data)
-        except ValueError as problem:
-            if self._closing:
-                return  # the connection broke inside an event: that is a cut, which `_end_of_stream` reports
-            self.assembly.fail(invalid_response(f"The server sent an event that is not JSON ({problem})", data[:400]))
+    def _other(self, kind: FrameKind, data: bytes) -> None:
+        """A frame that is not simply the data of an event."""
+        if kind == "comment":
+            self._comment(data)
+        elif kind == "json":
+            self._whole_body(data)
+        else:
+            self._error_event(data)
+
+    def _not_json(self, data: bytes, problem: ValueError) -> None:
+        self.assembly.fail(invalid_response(f"The server sent an event that is not JSON ({problem})", data[:400]))
 
     def _error_event(self, data: bytes) -> None:
         """An event named `error`, whatever its data look like."""

@@ -76,16 +76,17 @@ class Framer:
         if b"\r" in data:
             self._after_cr = data[-1:] == b"\r"
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        lines = data.split(b"\n")
-        tail = lines.pop()
         frames: list[Frame] = []
-        if lines:
+        if b"\n" in data:
             if self._line.size:
-                lines[0] = b"".join((*self._line.parts, lines[0]))
+                data = b"".join((*self._line.parts, data))
                 self._line = _Line([], 0)
+            if not (self._lines or self._data or self._event):
+                data = self._take_events(data, frames)
+            *lines, data = data.split(b"\n")
             self._take_lines(lines, frames)
-        if tail:
-            self._keep(tail)
+        if data:
+            self._keep(data)
         return frames
 
     def close(self) -> list[Frame]:
@@ -123,6 +124,16 @@ class Framer:
         if self._line.size > MAX_EVENT:
             what = "a line" if self._mode == "events" else "the body"
             raise FrameTooLarge(f"{what} of the response is larger than {MAX_EVENT >> 20} MB")
+
+    def _take_events(self, data: bytes, frames: list[Frame]) -> bytes:
+        """The events that are whole in `data`, nearly always one line each; returns what follows the last one."""
+        *events, rest = data.split(b"\n\n")
+        for event in events:
+            if event[:6] == b"data: " and len(event) > 8 and b"\n" not in event:
+                frames.append(("data", event[6:]))
+            else:
+                self._take_lines([*event.split(b"\n"), b""], frames)
+        return rest
 
     def _take_lines(self, lines: list[bytes], frames: list[Frame]) -> None:
         if self._lines:
