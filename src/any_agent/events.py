@@ -299,7 +299,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _block(data: dict[str, Any]) -> Block:
+def _block(data: Any) -> Block:
     cls = _BLOCKS[data["type"]]
     return cls(**{name: value for name, value in data.items() if name != "type"})
 
@@ -319,7 +319,7 @@ def _response(data: dict[str, Any]) -> LLMResponse:
     )
 
 
-def _error(data: dict[str, Any]) -> ProviderError:
+def _error(data: Any) -> ProviderError:
     known = {cls.__name__: cls for cls in _subclasses(ProviderError)}
     cls = known.get(data["class"], ProviderError)
     return cls(data["message"], **{name: data[name] for name in _ERROR_FIELDS[1:]})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import uuid
 import weakref
@@ -13,20 +12,21 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
-from urllib.parse import urlsplit, urlunsplit
 
+from any_agent.adapters.attempt import Attempt, stopped
+from any_agent.adapters.checks import checked_address, checked_tools
 from any_agent.adapters.discovery import ModelInfo, read_models
 from any_agent.adapters.refusals import Refusals
 from any_agent.adapters.stream import EventStream
-from any_agent.errors import ProviderError, ProviderTimeoutError, StreamInterrupted
+from any_agent.errors import ProviderTimeoutError, StreamInterrupted
 from any_agent.events import Done, Event, Failed, ModelState, Notice, Retry, TextDelta, ThinkingDelta, ToolInputStart
 from any_agent.profiles import get_profile, guess_profile, key_for, profile_from_headers
-from any_agent.transport.http import HttpTransport, Reply, Transport, network_error
+from any_agent.transport.http import HttpTransport, Reply, Transport
 from any_agent.transport.retry import loading_delay, retry_delay
 from any_agent.transport.tape import Recorder, Tape
 from any_agent.transport.watch import Closed, Watch
 from any_agent.types import LLMResponse, Profile, RetryConfig, Timeouts, ToolSpec
-from any_agent.wire.assembly import DecodeSettings, TextStream
+from any_agent.wire.assembly import DecodeSettings
 from any_agent.wire.request import Encoded, Request
 from any_agent.wire.values import as_object
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
     from any_agent.types import Protocol as WireProtocol
+    from any_agent.wire.cumulative import TextStream
     from any_agent.wire.decoder import Decoder
     from any_agent.wire.history import MessageLike
 
@@ -79,27 +80,6 @@ class _Progress:
     attempt: int = 1
     #: how often a server was asked again that was loading its model
     waits: int = 0
-
-
-@dataclass(slots=True)
-class _Ending:
-    """What is noted during an attempt for its end."""
-
-    started: float
-    tape: Tape | None
-    has_states: bool
-    first_shown: float = 0.0
-
-    def look_for_first(self, events: list[Event], now: float) -> None:
-        """Note when the answer begins, and say so if the server told of the states before."""
-        for position, event in enumerate(events):
-            if isinstance(event, ModelState):
-                self.has_states = True
-            elif isinstance(event, _SHOWN):
-                self.first_shown = now
-                if self.has_states:
-                    events.insert(position, ModelState("generating"))
-                return
 
 
 class BaseAdapter:
@@ -269,19 +249,18 @@ class BaseAdapter:
         try:
             while True:
                 body = self._refusals.apply(encoded.body)
+                attempt = self._attempt(request, body, watch, waited=progress.waits > 0)
                 failed: Failed | None = None
-                shown = False
-                async with aclosing(self._once(request, body, watch, progress)) as batches:
+                async with aclosing(attempt.batches()) as batches:
                     async for batch in batches:
-                        if isinstance(batch[-1], Failed):
-                            failed = batch.pop()  # pyright: ignore[reportAssignmentType]
-                        if not shown:
-                            shown = any(isinstance(event, _SHOWN) for event in batch)
+                        if attempt.ended:
+                            self._note_ending(attempt, batch)
+                            failed = batch.pop() if isinstance(batch[-1], Failed) else None  # pyright: ignore[reportAssignmentType]
                         if batch:
                             yield batch
                 if failed is None:
                     return
-                if shown or watch.closed:
+                if attempt.first_shown or watch.closed:
                     yield [failed]
                     return
                 events, delay = self._next_step(failed, body, progress)
@@ -291,10 +270,23 @@ class BaseAdapter:
                 try:
                     await watch.wait(asyncio.sleep(delay), None)
                 except Closed:
-                    yield [Failed(_stopped(), LLMResponse(model=self.model))]
+                    yield [Failed(stopped(), LLMResponse(model=self.model))]
                     return
         finally:
             watch.stop_timer()
+
+    def _attempt(self, request: Request, body: dict[str, Any], watch: Watch, *, waited: bool) -> Attempt:
+        return Attempt(
+            self._transport,
+            self._path,
+            body,
+            decoder=type(self)._decoder(self._decode_settings(request)),
+            timeouts=self.timeouts,
+            watch=watch,
+            address=self.base_url,
+            has_states=waited,
+            tape=Tape(body) if self._recorder else None,
+        )
 
     def _next_step(self, failed: Failed, body: dict[str, Any], progress: _Progress) -> tuple[list[Event], float | None]:
         """What to say of a failure of which nothing was shown, and after how many seconds to try again, if at all."""
@@ -307,105 +299,26 @@ class BaseAdapter:
         if error.kind == "model_loading" and (limit is None or waited < limit):
             progress.waits += 1
             state: list[Event] = [ModelState("loading")] if progress.waits == 1 else []
-            return state, loading_delay(progress.waits, error.retry_after)
+            delay = loading_delay(progress.waits, error.retry_after)
+            return state, delay if limit is None else min(delay, limit - waited)
         delay = retry_delay(error, attempt=progress.attempt, config=self.retry, random=random.random())
         if delay is None:
             return [failed], None
         progress.attempt += 1
         return [Retry(progress.attempt, delay, error)], delay
 
-    async def _once(
-        self, request: Request, body: dict[str, Any], watch: Watch, progress: _Progress
-    ) -> AsyncGenerator[list[Event], None]:
-        """The batches of events of one attempt; the last event is `Done` or `Failed`."""
-        loop = asyncio.get_running_loop()
-        ending = _Ending(loop.time(), Tape(body) if self._recorder else None, has_states=progress.waits > 0)
-        decoder = type(self)._decoder(self._decode_settings(request))
-        reply: Reply | None = None
-        expected: tuple[type[Exception], ...] = (ProviderError, Closed, TimeoutError)
-        try:
-            limit = self.timeouts.first_byte
-            reply = await watch.wait(self._transport.open("POST", self._path, body), limit)
-            expected += reply.errors
-            self.profile = profile_from_headers(reply.headers, self.profile)
-            if ending.tape is not None:
-                ending.tape.status, ending.tape.headers = reply.status, reply.headers
-            if limit is not None:
-                limit = max(limit - (loop.time() - ending.started), 0.001)
-            next_chunk = reply.chunks.__anext__
-            while not decoder.ended:
-                try:
-                    chunk = await watch.wait(next_chunk(), limit)
-                except StopAsyncIteration:
-                    events = decoder.close()
-                else:
-                    limit = self.timeouts.between_events
-                    if ending.tape is not None:
-                        ending.tape.body += chunk
-                    events = decoder.feed(chunk)
-                if events:
-                    if not ending.first_shown:
-                        ending.look_for_first(events, loop.time())
-                    if decoder.ended:
-                        self._end(events, ending, loop.time())
-                    yield events
-            with contextlib.suppress(TimeoutError, *reply.errors):
-                async with asyncio.timeout(_DRAIN_S):
-                    while await anext(reply.chunks, b""):
-                        pass
-        except expected as problem:
-            events = self._broken_off(decoder, problem, has_reply=reply is not None)
-            self._end(events, ending, loop.time())
-            yield events
-        finally:
-            if reply is not None:
-                await reply.aclose()
-
-    def _broken_off(self, decoder: Decoder, problem: Exception, *, has_reply: bool) -> list[Event]:
-        """How a response ends that was broken off: by a clock, by us, or by the network."""
-        if decoder.may_end and not isinstance(problem, Closed):
-            return decoder.close()  # the server had said why it stops, and only did not hang up
-        if isinstance(problem, ProviderError):
-            error = problem
-        elif isinstance(problem, Closed):
-            error = _stopped()
-        elif not isinstance(problem, TimeoutError):
-            broken = network_error(problem, self.base_url)
-            error = StreamInterrupted(f"The connection broke in the middle of the answer: {broken.message}")
-        elif has_reply and decoder.assembly.has_begun:
-            error = StreamInterrupted(
-                f"The server at {self.base_url} fell silent for {self.timeouts.between_events} s in the middle of "
-                "the answer; wait longer with Timeouts(between_events=…)",
-                kind="timeout",
-            )
-        else:
-            error = ProviderTimeoutError(
-                f"The server at {self.base_url} sent nothing for {self.timeouts.first_byte} s: it may still be "
-                "loading the model; wait longer with Timeouts(first_byte=…)",
-                retryable=False,
-            )
-        if error is not problem and not isinstance(problem, Closed):
-            error.__cause__ = problem
-        decoder.assembly.fail(error)
-        return decoder.assembly.take()
-
-    def _end(self, events: list[Event], ending: _Ending, now: float) -> None:
-        """Write down what the end of a response tells: speed, repairs, the recording."""
+    def _note_ending(self, attempt: Attempt, events: list[Event]) -> None:
+        """Remember what an attempt tells beyond its answer: what the server is, what was repaired, the recording."""
+        self.profile = profile_from_headers(attempt.headers, self.profile)
         last = events[-1]
         assert isinstance(last, Done | Failed)
         response = last.response if isinstance(last, Done) else last.partial
         response.model = response.model or self.model
-        usage = response.usage
-        if usage is not None and ending.first_shown:
-            usage.first_token_s = ending.first_shown - ending.started
-            if usage.tokens_per_s is None and usage.output_tokens and now > ending.first_shown:
-                usage.tokens_per_s = usage.output_tokens / (now - ending.first_shown)
         for event in events:
             if isinstance(event, Notice) and event.kind == "arguments_repaired":
                 self.repairs.update((response.model, rule) for rule in as_object(event.data).get("rules", ()))
-        if ending.tape is not None and self._recorder is not None:
-            error = last.error if isinstance(last, Failed) else None
-            path = self._recorder.write(ending.tape, response, error)
+        if attempt.tape is not None and self._recorder is not None:
+            path = self._recorder.write(attempt.tape, response, last.error if isinstance(last, Failed) else None)
             events.insert(-1, Notice("recorded", f"the exchange was written to {path}", {"path": str(path)}))
 
     def _decode_settings(self, request: Request) -> DecodeSettings:
@@ -418,52 +331,6 @@ class BaseAdapter:
             max_tokens=request.max_tokens,
             id_prefix=f"call_{uuid.uuid4().hex[:12]}",
         )
-
-
-def checked_address(base_url: str | None, usual_path: str, endpoint: str) -> str:
-    """The address without a slash at its end, and with the protocol's usual path if it has none.
-
-    >>> checked_address("http://localhost:1234", "/v1", "/chat/completions")
-    'http://localhost:1234/v1'
-    """
-    if not base_url or not base_url.strip():
-        raise ValueError("base_url is missing: give the address of the server, such as 'http://localhost:1234/v1'")
-    address = base_url.strip()
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https"):
-        suggestion = f"http://{address}" if "://" not in address else "http://localhost:1234/v1"
-        raise ValueError(f"base_url {address!r} must begin with http:// or https://; did you mean {suggestion!r}?")
-    try:
-        port = parts.port
-    except ValueError:
-        raise ValueError(f"base_url {address!r} has a port that is no number from 0 to 65535") from None
-    if not parts.hostname or port == 0:
-        raise ValueError(f"base_url {address!r} names no host that can be reached")
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("base_url must not hold a user name or password: give the key as api_key")
-    path = parts.path.rstrip("/")
-    if path.endswith(endpoint):
-        shorter = urlunsplit(parts._replace(path=path.removesuffix(endpoint)))
-        raise ValueError(f"base_url {address!r} is the address of one call: leave {endpoint!r} out, as in {shorter!r}")
-    return urlunsplit(parts._replace(path=path or usual_path))
-
-
-def checked_tools(tools: Sequence[ToolSpec]) -> list[ToolSpec]:
-    """The tools, if each has a name of its own that servers take."""
-    seen: set[str] = set()
-    for tool in tools:
-        if not tool.name:
-            raise ValueError(f"a tool has no name; its description is {tool.description[:60]!r}")
-        if tool.name in seen:
-            raise ValueError(f"two tools are called {tool.name!r}: the model could not tell them apart")
-        if len(tool.name) > 64 or not tool.name.replace("_", "a").replace("-", "a").replace(".", "a").isalnum():
-            raise ValueError(f"the tool name {tool.name!r} is not usable: up to 64 letters, digits, '_', '-' and '.'")
-        seen.add(tool.name)
-    return list(tools)
-
-
-def _stopped() -> StreamInterrupted:
-    return StreamInterrupted("The answer was stopped", kind="aborted", retryable=False)
 
 
 async def _next_chunk(reply: Reply) -> bytes:

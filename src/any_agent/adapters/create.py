@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from any_agent.adapters.base import BaseAdapter
     from any_agent.types import Profile, RetryConfig, Timeouts
     from any_agent.types import Protocol as WireProtocol
-    from any_agent.wire.assembly import TextStream
+    from any_agent.wire.cumulative import TextStream
 
 __all__ = ("create_adapter",)
 

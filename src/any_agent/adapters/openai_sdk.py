@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from any_agent.adapters.base import checked_address
+from any_agent.adapters.checks import checked_address
 from any_agent.events import TextDelta
 from any_agent.transport.http import make_client
 from any_agent.types import TextBlock, ToolUseBlock, ToolUseError

@@ -107,8 +107,7 @@ class ScriptedServer:
     @property
     def address(self) -> str:
         """`http://127.0.0.1:PORT`, without a path."""
-        assert self._server is not None
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return f"http://127.0.0.1:{self._port}"
 
     @property
     def url(self) -> str:
@@ -117,6 +116,7 @@ class ScriptedServer:
 
     async def __aenter__(self) -> ScriptedServer:
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, backlog=2048)
+        self._port: int = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(self, *_: object) -> None:

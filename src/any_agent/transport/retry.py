@@ -38,5 +38,5 @@ def retry_delay(error: ProviderError, *, attempt: int, config: RetryConfig, rand
 
 
 def loading_delay(waits: int, retry_after: float | None) -> float:
-    """Seconds until a server that loads its model is asked again."""
-    return min(retry_after, MAX_RETRY_AFTER) if retry_after else min(0.25 * 2**waits, 5.0)
+    """Seconds until a server that loads its model is asked again, for the `waits`th time (from 1)."""
+    return min(retry_after, MAX_RETRY_AFTER) if retry_after else min(0.25 * 2 ** (waits - 1), 5.0)

@@ -26,7 +26,7 @@ class Watch:
         self.closed = False
         self._task: asyncio.Task[object] | None = None
         self._cancelling = 0
-        self._deadline = 0.0
+        self._deadline: float | None = None
         self._reason: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -39,6 +39,7 @@ class Watch:
             raise Closed
         self._task = task
         self._cancelling = task.cancelling()
+        self._deadline = None
         if seconds is not None:
             loop = task.get_loop()
             self._deadline = loop.time() + seconds
@@ -53,8 +54,6 @@ class Watch:
             raise reason from None
         finally:
             self._task = None
-            if seconds is None:
-                self._deadline = 0.0
 
     def close(self) -> None:
         """End the await that is going on, and all later ones."""
@@ -70,12 +69,13 @@ class Watch:
 
     def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
         self.stop_timer()
+        assert self._deadline is not None
         self._timer = loop.call_at(self._deadline, self._check, loop)
 
     def _check(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
-        if self._task is None or not self._deadline:
-            return  # nobody waits; the next await sets a timer anew
+        if self._task is None or self._deadline is None:
+            return  # nobody waits for a limited time; the next await sets a timer anew
         if self._deadline > loop.time():
             self._set_timer(loop)
         else:

@@ -40,9 +40,11 @@ from any_agent.types import (
     ToolUseError,
     Usage,
 )
+from any_agent.wire.cumulative import CumulativeText, TextStream
 from any_agent.wire.failures import truncated
 from any_agent.wire.harmony import HarmonySplitter
 from any_agent.wire.repair import coerce, parse_arguments
+from any_agent.wire.stopping import stop_reason
 from any_agent.wire.textcalls import FoundCall, TextCallScanner
 from any_agent.wire.thinktags import ThinkSplitter
 from any_agent.wire.toolcalls import CallPiece, ToolAssembler
@@ -50,9 +52,7 @@ from any_agent.wire.toolcalls import CallPiece, ToolAssembler
 if TYPE_CHECKING:
     from any_agent.errors import ProviderError
 
-__all__ = ("Assembly", "DecodeSettings", "TextStream", "stop_reason")
-
-TextStream = Literal["auto", "delta", "cumulative"]
+__all__ = ("Assembly", "DecodeSettings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,74 +71,6 @@ class DecodeSettings:
     max_tokens: int | None = None
     #: begins the ids that are made up, different for each response
     id_prefix: str = "call"
-
-
-_STOP_REASONS: dict[str, StopReason] = {
-    "length": "max_tokens",
-    "max_tokens": "max_tokens",
-    "max_output_tokens": "max_tokens",
-    "model_length": "max_tokens",
-    "model_context_window_exceeded": "max_tokens",
-    "context_length": "max_tokens",
-    "token_limit": "max_tokens",
-    "content_filter": "content_filter",
-    "content_filtered": "content_filter",
-    "safety": "content_filter",
-    "recitation": "content_filter",
-    "blocklist": "content_filter",
-    "prohibited_content": "content_filter",
-    "guardrail_intervened": "content_filter",
-    "refusal": "refusal",
-    "stop_sequence": "stop_sequence",
-}
-
-
-def stop_reason(label: str | None) -> StopReason:
-    """The reason that a server's label means; what is not known is a normal end.
-
-    >>> stop_reason("MAX_TOKENS"), stop_reason("eos")
-    ('max_tokens', 'end_turn')
-    """
-    return _STOP_REASONS.get((label or "").strip().lower().replace("-", "_"), "end_turn")
-
-
-class _Cumulative:
-    """Recognises servers that send all the text so far in each delta.
-
-    Two strict extensions in a row prove it; the first is held until the next delta decides.
-    """
-
-    def __init__(self, mode: TextStream) -> None:
-        self.settled = mode == "delta"
-        self._known = mode == "cumulative"
-        self._total = ""
-        self._held = ""
-
-    def feed(self, text: str) -> str:
-        so_far = self._held or self._total
-        extends = len(text) > len(so_far) > 0 and text.startswith(so_far)
-        if self._known:
-            if not extends and not so_far.startswith(text):
-                self._total += text
-                return text
-            fresh, self._total = text[len(self._total) :], text if extends else self._total
-            return fresh
-        if not self._total:
-            self._total = text
-            return text
-        if extends and self._held:
-            self._known = True
-            fresh, self._total, self._held = text[len(self._total) :], text, ""
-            return fresh
-        if extends:
-            self._held = text
-            return ""
-        self.settled = True
-        return self.close() + text
-
-    def close(self) -> str:
-        held, self._held = self._held, ""
-        return held
 
 
 class Assembly:
@@ -170,7 +102,7 @@ class Assembly:
         self._kind: Literal["", "text", "thinking"] = ""
         self._lead = ""
         self._plain = False
-        self._cumulative = _Cumulative(settings.text_stream)
+        self._cumulative = CumulativeText(settings.text_stream)
         self._thinker = ThinkSplitter(think_open=settings.think_open)
         self._harmony: HarmonySplitter | None = None
         self._scanner = TextCallScanner(settings.tools) if scan else None

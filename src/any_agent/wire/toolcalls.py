@@ -153,23 +153,22 @@ class ToolAssembler:
             return True
         if not piece.arguments:
             return False
-        if isinstance(piece.arguments, dict):
-            return piece.arguments != call.object
+        given = as_object(piece.arguments)
+        if given:
+            return given != call.object
         text = str(piece.arguments)
         return not text.startswith(call.arguments) and not parse_arguments(text, lenient=False).error
 
     def _take_arguments(self, call: _Call, arguments: object) -> str:
         """Add to the call's arguments; return what is new of them, as JSON text."""
-        given = as_object(arguments)
-        if isinstance(arguments, dict) and not call.arguments:
+        given: Any = as_object(arguments) or as_list(arguments)
+        if isinstance(arguments, dict) and given and not call.arguments:
             if given == call.object:
                 return ""
             call.object = given
             return json.dumps(given, ensure_ascii=False)
-        if isinstance(arguments, str):
-            text = arguments
-        else:
-            text = json.dumps(given or as_list(arguments), ensure_ascii=False) if arguments else ""
+        text = json.dumps(given, ensure_ascii=False) if given else ""
+        text = arguments if isinstance(arguments, str) else text
         so_far = call.arguments
         repeats = len(so_far) > 1 and text.startswith(so_far)
         if repeats and (len(text) > len(so_far) or call.has_whole_arguments()):

@@ -1,0 +1,156 @@
+"""One attempt at a request: sent, read to its end, and told as events, however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any
+
+from any_agent.errors import ProviderError, ProviderTimeoutError, StreamInterrupted
+from any_agent.events import Done, Event, Failed, ModelState, TextDelta, ThinkingDelta, ToolInputStart
+from any_agent.transport.http import Reply, Transport, network_error
+from any_agent.transport.watch import Closed, Watch
+
+if TYPE_CHECKING:
+    from any_agent.transport.tape import Tape
+    from any_agent.types import Timeouts
+    from any_agent.wire.decoder import Decoder
+
+__all__ = ("Attempt", "stopped")
+
+#: how long to wait for the end of a body whose answer is complete, so that its connection can serve again
+_DRAIN_S = 0.05
+_SHOWN = (TextDelta, ThinkingDelta, ToolInputStart)
+
+
+class Attempt:
+    """One attempt. Afterwards it tells when something was first shown, and what the headers were."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        path: str,
+        body: dict[str, Any],
+        *,
+        decoder: Decoder,
+        timeouts: Timeouts,
+        watch: Watch,
+        address: str,
+        has_states: bool,
+        tape: Tape | None,
+    ) -> None:
+        self.headers: dict[str, str] = {}
+        self.first_shown = 0.0
+        self.tape = tape
+        self._transport = transport
+        self._path = path
+        self._body = body
+        self._decoder = decoder
+        self._timeouts = timeouts
+        self._watch = watch
+        self._address = address
+        #: the server has told of its state, so that it is worth telling when it generates
+        self._has_states = has_states
+        self._started = 0.0
+
+    @property
+    def ended(self) -> bool:
+        """The last batch has been given."""
+        return self._decoder.ended
+
+    async def batches(self) -> AsyncGenerator[list[Event], None]:
+        """The events as they come, in batches; the last one of all is `Done` or `Failed`."""
+        loop = asyncio.get_running_loop()
+        watch, decoder, limit = self._watch, self._decoder, self._timeouts.first_byte
+        self._started = loop.time()
+        reply: Reply | None = None
+        expected: tuple[type[Exception], ...] = (ProviderError, Closed, TimeoutError)
+        try:
+            reply = await watch.wait(self._transport.open("POST", self._path, self._body), limit)
+            expected += reply.errors
+            self.headers = reply.headers
+            if self.tape is not None:
+                self.tape.status, self.tape.headers = reply.status, reply.headers
+            if limit is not None:
+                limit = max(limit - (loop.time() - self._started), 0.001)
+            next_chunk = reply.chunks.__anext__
+            while not decoder.ended:
+                try:
+                    chunk = await watch.wait(next_chunk(), limit)
+                except StopAsyncIteration:
+                    events = decoder.close()
+                else:
+                    limit = self._timeouts.between_events
+                    if self.tape is not None:
+                        self.tape.body += chunk
+                    events = decoder.feed(chunk)
+                if events:
+                    yield self._observed(events, loop.time())
+            with contextlib.suppress(TimeoutError, *reply.errors):
+                async with asyncio.timeout(_DRAIN_S):
+                    while await anext(reply.chunks, b""):
+                        pass
+        except expected as problem:
+            yield self._observed(self._broken_off(problem, has_reply=reply is not None), loop.time())
+        finally:
+            if reply is not None:
+                await reply.aclose()
+
+    def _observed(self, events: list[Event], now: float) -> list[Event]:
+        """The events, with what a clock can add to them."""
+        if not self.first_shown:
+            for position, event in enumerate(events):
+                if isinstance(event, ModelState):
+                    self._has_states = True
+                elif isinstance(event, _SHOWN):
+                    self.first_shown = now
+                    if self._has_states:
+                        events.insert(position, ModelState("generating"))
+                    break
+        if self._decoder.ended:
+            last = events[-1]
+            assert isinstance(last, Done | Failed)
+            usage = last.response.usage if isinstance(last, Done) else last.partial.usage
+            if usage is not None and self.first_shown:
+                usage.first_token_s = self.first_shown - self._started
+                if usage.tokens_per_s is None and usage.output_tokens and now > self.first_shown:
+                    usage.tokens_per_s = usage.output_tokens / (now - self.first_shown)
+        return events
+
+    def _broken_off(self, problem: Exception, *, has_reply: bool) -> list[Event]:
+        """How a response ends that was broken off: by a clock, by us, or by the network."""
+        decoder = self._decoder
+        if decoder.may_end and not isinstance(problem, Closed):
+            return decoder.close()  # the server had said why it stops, and only did not hang up
+        if isinstance(problem, ProviderError):
+            error = problem
+            if self.tape is not None and error.status_code is not None:
+                self.tape.status = error.status_code
+                self.tape.body += (error.body or "").encode()
+        elif isinstance(problem, Closed):
+            error = stopped()
+        elif not isinstance(problem, TimeoutError):
+            broken = network_error(problem, self._address)
+            error = StreamInterrupted(f"The connection broke in the middle of the answer: {broken.message}")
+        elif has_reply and decoder.assembly.has_begun:
+            error = StreamInterrupted(
+                f"The server at {self._address} fell silent for {self._timeouts.between_events} s in the middle of "
+                "the answer; wait longer with Timeouts(between_events=…)",
+                kind="timeout",
+            )
+        else:
+            error = ProviderTimeoutError(
+                f"The server at {self._address} sent nothing for {self._timeouts.first_byte} s: it may still be "
+                "loading the model; wait longer with Timeouts(first_byte=…)",
+                retryable=False,
+            )
+        if error is not problem and not isinstance(problem, Closed):
+            error.__cause__ = problem
+        decoder.assembly.fail(error)
+        return decoder.assembly.take()
+
+
+def stopped() -> StreamInterrupted:
+    """The error of an answer that the program stopped."""
+    return StreamInterrupted("The answer was stopped", kind="aborted", retryable=False)
