@@ -74,22 +74,18 @@ class Attempt:
                 self.tape.status, self.tape.headers = reply.status, reply.headers
             if limit is not None:
                 limit = max(limit - (loop.time() - self._started), 0.001)
-            next_chunk = reply.chunks.__anext__
+            read = reply.read
             while not decoder.ended:
-                try:
-                    chunk = await watch.wait(next_chunk(), limit)
-                except StopAsyncIteration:
-                    events = decoder.close()
-                else:
-                    limit = self._timeouts.between_events
-                    if self.tape is not None:
-                        self.tape.body += chunk
-                    events = decoder.feed(chunk)
+                chunk = await watch.wait(read(), limit)
+                limit = self._timeouts.between_events
+                if self.tape is not None:
+                    self.tape.body += chunk
+                events = decoder.feed(chunk) if chunk else decoder.close()
                 if events:
                     yield self._observed(events, loop.time())
             with contextlib.suppress(TimeoutError, *reply.errors):
                 async with asyncio.timeout(_DRAIN_S):
-                    while await anext(reply.chunks, b""):
+                    while await read():
                         pass
         except expected as problem:
             yield self._observed(self._broken_off(problem, has_reply=reply is not None), loop.time())

@@ -21,7 +21,7 @@ from any_agent.adapters.stream import EventStream
 from any_agent.errors import ProviderTimeoutError, StreamInterrupted
 from any_agent.events import Done, Event, Failed, ModelState, Notice, Retry, TextDelta, ThinkingDelta, ToolInputStart
 from any_agent.profiles import get_profile, guess_profile, key_for, profile_from_headers
-from any_agent.transport.http import HttpTransport, Reply, Transport
+from any_agent.transport.http import HttpTransport, Transport
 from any_agent.transport.retry import loading_delay, retry_delay
 from any_agent.transport.tape import Recorder, Tape
 from any_agent.transport.watch import Closed, Watch
@@ -202,7 +202,7 @@ class BaseAdapter:
         try:
             reply = await watch.wait(self._transport.open("GET", self._models_path, None), self.timeouts.first_byte)
             try:
-                while chunk := await watch.wait(_next_chunk(reply), self.timeouts.between_events):
+                while chunk := await watch.wait(reply.read(), self.timeouts.between_events):
                     body += chunk
             finally:
                 await reply.aclose()
@@ -331,7 +331,3 @@ class BaseAdapter:
             max_tokens=request.max_tokens,
             id_prefix=f"call_{uuid.uuid4().hex[:12]}",
         )
-
-
-async def _next_chunk(reply: Reply) -> bytes:
-    return await anext(reply.chunks, b"")

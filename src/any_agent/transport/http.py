@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ("HttpTransport", "Reply", "Transport", "make_client", "network_error")
 
-MAX_ERROR_BODY = 64 * 1024
-#: shorter than the five seconds after which many servers drop an idle connection
-_KEEP_ALIVE = 4.0
-_MAX_CONNECTIONS = 100_000
-
 _IDENTIFYING = (
     "OpenAI-Organization",
     "OpenAI-Project",
@@ -53,9 +48,10 @@ class Reply:
 
     status: int
     headers: dict[str, str]
-    chunks: AsyncIterator[bytes]
+    #: what has come of the body since the last time, or waits for it; `b""` is the end
+    read: Callable[[], Awaitable[bytes]]
     aclose: Callable[[], Awaitable[None]]
-    #: what the chunks may raise when the connection breaks
+    #: what `read` may raise when the connection breaks
     errors: tuple[type[Exception], ...] = ()
 
 
@@ -74,43 +70,15 @@ class Transport(Protocol):
 def make_client(base_url: str, api_key: str) -> AsyncOpenAI:
     """An `AsyncOpenAI` as this library uses it: on aiohttp, without retries and redirects."""
     import httpx2
-    from openai import AsyncOpenAI, DefaultAioHttpClient
+    from openai import AsyncOpenAI
 
-    http_client = DefaultAioHttpClient(
-        follow_redirects=False,
-        limits=httpx2.Limits(
-            max_connections=_MAX_CONNECTIONS,
-            max_keepalive_connections=_MAX_CONNECTIONS,
-            keepalive_expiry=_KEEP_ALIVE,
-        ),
-        event_hooks={"response": [_bound_error_body]},
-        # a proxy from the environment must not capture what runs on this machine
-        trust_env=not is_loopback(urlsplit(base_url).hostname or ""),
-    )
+    from any_agent.transport.aio import AioTransport
+
+    parts = urlsplit(base_url)
+    # a proxy from the environment must not capture what runs on this machine
+    transport = AioTransport(is_tls=parts.scheme == "https", trust_env=not is_loopback(parts.hostname or ""))
+    http_client = httpx2.AsyncClient(transport=transport, follow_redirects=False, timeout=None)
     return AsyncOpenAI(base_url=base_url, api_key=api_key, http_client=http_client, max_retries=0)
-
-
-async def _bound_error_body(response: httpx2.Response) -> None:
-    """The SDK reads error bodies whole: let it see only the beginning."""
-    import httpx2
-
-    if response.status_code < 300 or not isinstance(response.stream, httpx2.AsyncByteStream):
-        return
-    inner = response.stream
-
-    class Bounded(httpx2.AsyncByteStream):
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            left = MAX_ERROR_BODY
-            async for chunk in inner:
-                yield chunk[:left]
-                left -= len(chunk)
-                if left <= 0:
-                    break
-
-        async def aclose(self) -> None:
-            await inner.aclose()
-
-    response.stream = Bounded()
 
 
 class HttpTransport:
@@ -152,6 +120,8 @@ class HttpTransport:
         import httpx2
         from openai import APIConnectionError, APIStatusError, AsyncStream, OpenAIError
 
+        from any_agent.transport.aio import BODY, Body
+
         client = self.client
         options: Any = {
             "headers": self._request_headers(),
@@ -171,11 +141,11 @@ class HttpTransport:
             raise self._scrubbed(network_error(error, str(client.base_url))) from error
         except OpenAIError as error:
             raise ProviderError(self._scrub(str(error)), kind="auth", provider=self._profile.name) from error
-        encoding = response.headers.get("content-encoding", "identity")
-        chunks = response.stream if encoding == "identity" else response.aiter_bytes()
-        assert not isinstance(chunks, httpx2.SyncByteStream)
         headers = dict(response.headers.items())
-        return Reply(response.status_code, headers, aiter(chunks), response.aclose, _stream_errors(response))
+        stream = response.extensions.get(BODY)
+        plain = headers.get("content-encoding", "identity") == "identity"
+        read = stream.read if isinstance(stream, Body) and plain else _reader(response.aiter_bytes())
+        return Reply(response.status_code, headers, read, response.aclose, _stream_errors(response))
 
     async def aclose(self) -> None:
         """Close all connections, unless the client was given: then it is the program's to close."""
@@ -204,7 +174,7 @@ class HttpTransport:
             return ProviderError(message, kind="invalid_request", status_code=response.status_code)
         error = classify_body(
             response.status_code,
-            response.content[:MAX_ERROR_BODY],
+            response.content,
             provider=self._profile.name,
             wait=retry_after(headers, time.time()),
             model=str((body or {}).get("model", "")),
@@ -241,17 +211,28 @@ def network_error(error: BaseException, address: str) -> ProviderError:
         return ProviderConnectionError(message, retryable=False)
     if any_of("ConnectionTimeoutError") or names[-1] == "ConnectTimeout":
         return ProviderTimeoutError(f"No connection to {host} in time: is the address right, and the server up?")
+    if any_of("ClientResponseError", "InvalidURL", "BadHttpMessage", "BadStatusLine", "LocalProtocolError"):
+        said = " ".join(said.split())[:200]
+        return ProviderConnectionError(f"What answers at {host} does not speak HTTP ({said})", retryable=False)
     if any_of("ConnectionRefusedError"):
         return ProviderConnectionError(f"Nothing listens at {host}: is the server running? ({said})")
     if any_of("ServerDisconnectedError", "ClientOSError", "ConnectionResetError", "RemoteProtocolError", "ReadError"):
         return ProviderConnectionError(f"The server at {host} closed the connection without an answer ({said})")
     if any_of("ClientConnectorError", "ConnectError"):
         return ProviderConnectionError(f"No connection to {host} ({said})")
-    if any_of("ClientResponseError", "InvalidURL", "BadHttpMessage", "BadStatusLine", "LocalProtocolError"):
-        return ProviderConnectionError(f"What answers at {host} does not speak HTTP ({said[:200]})", retryable=False)
     if any_of("TimeoutError", "ReadTimeout", "PoolTimeout", "WriteTimeout"):
         return ProviderTimeoutError(f"The server at {host} did not answer in time")
     return ProviderConnectionError(f"The connection to {host} failed: {said or names[-1]}")
+
+
+def _reader(chunks: AsyncIterator[bytes]) -> Callable[[], Awaitable[bytes]]:
+    async def read() -> bytes:
+        async for chunk in chunks:
+            if chunk:
+                return chunk
+        return b""
+
+    return read
 
 
 def _stream_errors(response: object) -> tuple[type[Exception], ...]:

@@ -12,7 +12,7 @@ import itertools
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -135,11 +135,12 @@ class Replay:
         }
         if http["status"] >= 300:
             raise classify_body(http["status"], data, provider="replay", wait=retry_after(headers, time.time()))
-        return Reply(http["status"], headers, self._pieces(data), self.aclose)
+        pieces = (data[start : start + self._chunk_size] for start in range(0, len(data), self._chunk_size))
 
-    async def _pieces(self, data: bytes) -> AsyncIterator[bytes]:
-        for start in range(0, len(data), self._chunk_size):
-            yield data[start : start + self._chunk_size]
+        async def read() -> bytes:
+            return next(pieces, b"")
+
+        return Reply(http["status"], headers, read, self.aclose)
 
     async def aclose(self) -> None:
         """Nothing is open."""

@@ -19,7 +19,7 @@ _REASONING = ("reasoning_content", "reasoning", "thinking", "thinking_content", 
 _BROKEN = {"error": "server_error", "network_error": "server_error", "abort": "aborted"}
 
 
-class Delta(msgspec.Struct):
+class Delta(msgspec.Struct, gc=False):
     """What of a delta is read. `Any`, since no field has the same type everywhere."""
 
     content: Any = None
@@ -36,7 +36,7 @@ class Delta(msgspec.Struct):
     images: Any = None
 
 
-class Choice(msgspec.Struct):
+class Choice(msgspec.Struct, gc=False):
     """What of a choice is read."""
 
     delta: Delta | None = None
@@ -49,7 +49,7 @@ class Choice(msgspec.Struct):
     matched_stop: Any = None
 
 
-class Chunk(msgspec.Struct):
+class Chunk(msgspec.Struct, gc=False):
     """What of a chunk is read."""
 
     choices: list[Choice] | None = None
@@ -57,13 +57,12 @@ class Chunk(msgspec.Struct):
     model: Any = None
     usage: Any = None
     error: Any = None
-    object: Any = None
-    type: Any = None
     x_groq: Any = None
     timings: Any = None
     prompt_progress: Any = None
 
 
+_NOTHING_ELSE = Delta()
 _decode_chunk = msgspec.json.Decoder(Chunk).decode
 _FIELDS: dict[type[msgspec.Struct], dict[str, str]] = {
     cls: {item.encode_name: item.name for item in msgspec.structs.fields(cls)} for cls in (Delta, Choice, Chunk)
@@ -81,7 +80,7 @@ def _picked(cls: type[Any], data: Any) -> Any:
 def read_chunk(payload: Any) -> Chunk:
     """A chunk from JSON that was decoded already, or from an object of the OpenAI SDK."""
     if isinstance(payload, Chunk):
-        return payload
+        payload = msgspec.to_builtins(payload)
     if hasattr(payload, "model_dump"):
         payload = payload.model_dump()
     chunk: Chunk = _picked(Chunk, payload)
@@ -107,24 +106,26 @@ class OpenAIChatDecoder(Decoder):
     _message_text = ""
 
     def _event(self, data: bytes) -> None:
-        if data == b"[DONE]":
-            self.assembly.finish()
-            return
         try:
             chunk = _decode_chunk(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            if data.strip() == b"[DONE]":
-                self.assembly.finish()
-                return
-            payload = read_json(data)
-            if is_error_payload(payload):
-                self.assembly.fail(classify_payload(payload))
-                return
-            chunk = read_chunk(payload)
-        if chunk.error or chunk.object == "error" or chunk.type == "error":
-            self.assembly.fail(classify_payload(read_json(data)))
+            self._odd_event(data)
+            return
+        if chunk.choices is None or chunk.error:
+            self._odd_event(data)
         else:
             self.chunk(chunk)
+
+    def _odd_event(self, data: bytes) -> None:
+        """The end, an error, something foreign, or a chunk with types of its own."""
+        if data.strip() == b"[DONE]":
+            self.assembly.finish()
+            return
+        payload = read_json(data)
+        if is_error_payload(payload):
+            self.assembly.fail(classify_payload(payload))
+        else:
+            self.chunk(read_chunk(payload))
 
     def _body(self, payload: Any) -> None:
         if is_error_payload(payload):
@@ -136,17 +137,30 @@ class OpenAIChatDecoder(Decoder):
             self.assembly.finish()  # a whole reply is whole, with or without a label
 
     def chunk(self, chunk: Chunk) -> None:
-        """Take one decoded chunk in."""
+        """Take one decoded chunk in. This runs for every token, so the usual case comes first."""
         assembly = self.assembly
         choices = chunk.choices
         if choices:
+            for choice in choices:
+                if choice.index:
+                    continue
+                delta = choice.delta
+                if delta is not None:
+                    content = delta.content
+                    delta.content = None
+                    if content.__class__ is str and content and delta == _NOTHING_ELSE:
+                        self._delta_text = True
+                        assembly.text(content)
+                    else:
+                        self._delta(content, delta)
+                if choice.message is not None:
+                    self._message(choice.message)
+                if choice.finish_reason or choice.camel_finish_reason:
+                    self._finish_label(choice)
             if not assembly.id and chunk.id:
                 assembly.id = str(chunk.id)
             if not assembly.model and chunk.model:
                 assembly.model = str(chunk.model)
-            for choice in choices:
-                if not choice.index:
-                    self._choice(choice)
         if chunk.usage:
             assembly.usage = read_usage(chunk.usage, assembly.usage)
         elif chunk.x_groq:
@@ -156,27 +170,15 @@ class OpenAIChatDecoder(Decoder):
         if chunk.prompt_progress:
             self._progress(chunk.prompt_progress)
 
-    def _choice(self, choice: Choice) -> None:
-        delta = choice.delta
-        if delta is not None:
-            content = delta.content
-            if content:
-                self._delta_text = True
-                if content.__class__ is str:
-                    if delta.reasoning_content or delta.reasoning:
-                        self._rest_of(delta)
-                    self.assembly.text(content)
-                else:
-                    self._content_parts(content)
-            elif content is None or content == "":
-                self._rest_of(delta)
-            if delta.tool_calls:
-                self._tool_calls(delta.tool_calls)
-        if choice.message is not None:
-            self._message(choice.message)
-        label = choice.finish_reason or choice.camel_finish_reason
-        if label and label != "null":
-            self._finish_label(str(label), choice)
+    def _delta(self, content: Any, delta: Delta) -> None:
+        self._rest_of(delta)
+        if isinstance(content, str):
+            self.assembly.text(content)
+        elif content:
+            self._content_parts(content)
+        self._delta_text = self._delta_text or bool(content)
+        if delta.tool_calls:
+            self._tool_calls(delta.tool_calls)
 
     def _rest_of(self, delta: Delta) -> None:
         """The fields of a delta that are seldom there."""
@@ -211,7 +213,10 @@ class OpenAIChatDecoder(Decoder):
         if message.tool_calls:
             self._tool_calls(message.tool_calls)
 
-    def _finish_label(self, label: str, choice: Choice) -> None:
+    def _finish_label(self, choice: Choice) -> None:
+        label = as_word(choice.finish_reason) or as_word(choice.camel_finish_reason)
+        if label is None:
+            return
         native = choice.native_finish_reason
         broken = _BROKEN.get(label.lower()) or (_BROKEN.get(native.lower()) if isinstance(native, str) else None)
         if broken == "aborted":
