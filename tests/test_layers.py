@@ -75,7 +75,8 @@ def test_importing_any_agent_imports_no_http_stack() -> None:
     program = (
         "import sys, any_agent\n"
         "any_agent.OpenAIAdapter('m', 'http://localhost:1234'); any_agent.AgentOptions; any_agent.Tool\n"
-        "print(sorted({name.partition('.')[0] for name in sys.modules} & {'openai', 'httpx', 'httpx2', 'aiohttp', 'pydantic'}))"
+        "heavy = {'openai', 'httpx', 'httpx2', 'aiohttp', 'pydantic'}\n"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} & heavy))"
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

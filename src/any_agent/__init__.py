@@ -6,7 +6,15 @@ Names are imported when they are first used, so that `import any_agent` costs ne
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
+
+if os.path.isdir(os.path.join(os.path.dirname(__file__), "frameworks")):
+    raise ImportError(
+        "Two distributions are installed here that share the import name any_agent: any-agent-sdk (this one) and "
+        "any-agent (Mozilla's). Their files are mixed now. Keep one: `pip uninstall any-agent any-agent-sdk`, then "
+        "`pip install any-agent-sdk`."
+    )
 
 if TYPE_CHECKING:
     from any_agent.adapters.base import LLMAdapter

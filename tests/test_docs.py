@@ -1,0 +1,67 @@
+"""Every Python snippet in the README and the docs runs."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from any_agent.testing import Received, Reply, ScriptedServer, chat_events
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SNIPPETS = [
+    pytest.param(snippet, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, snippet in enumerate(re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL), 1)
+]
+CALL = {"id": "c1", "function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'}}
+USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+
+
+def answer(request: Received) -> Reply:
+    wants_tool = request.json.get("tools") and request.json["messages"][-1]["role"] == "user"
+    calls = [CALL] if wants_tool else []
+    return Reply(chat_events("2+2 is ", "4.", tool_calls=calls, finish="tool_calls" if calls else "stop", usage=USAGE))
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A scripted server in a thread of its own, since the snippets run their own event loops."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    server = ScriptedServer(answer)
+    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(10)
+    yield server.address
+    asyncio.run_coroutine_threadsafe(server.__aexit__(), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Snippets of one page build on each other: what one records, the next replays."""
+    return tmp_path_factory.mktemp("docs")
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS)
+def test_snippet_runs(
+    snippet: str, address: str, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(workplace)
+    program = snippet.replace("http://localhost:1234", address)
+    exec(compile(program, "snippet", "exec"), {"__name__": "__main__"})
+    if "print(" in program:
+        assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text("utf-8")):
+        assert (page.parent / target).exists(), target
