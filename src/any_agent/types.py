@@ -311,6 +311,8 @@ class Profile:
     stream_usage: bool = True
     extra_body: dict[str, Any] = field(default_factory=dict[str, Any])
     stream_extra_body: dict[str, Any] = field(default_factory=dict[str, Any])
+    #: ask for a stream also where a whole answer is wanted: the server notices a lost connection only when it writes
+    invoke_streams: bool = False
     thinking_on: dict[str, Any] | None = None
     thinking_off: dict[str, Any] | None = None
     structured_output: Literal["json_schema", "json_object", "none"] = "json_schema"

@@ -215,6 +215,29 @@ async def test_redirects_are_not_followed_and_named() -> None:
     assert "redirect" in str(error)
 
 
+async def test_connection_that_the_server_closed_after_its_last_answer_is_replaced() -> None:
+    """llama.cpp promises to keep a connection alive, and closes it right after the end of each stream."""
+
+    async def answer_and_close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(int(head.lower().partition(b"content-length:")[2].split()[0]))
+        body = b"".join(chat_events("ok"))
+        writer.write(b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5\r\nTransfer-Encoding: chunked\r\n\r\n")
+        writer.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
+        writer.close()
+
+    server = await asyncio.start_server(answer_and_close, "127.0.0.1", 0)
+    async with server, OpenAIAdapter("m", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as adapter:
+        for _ in range(20):
+            assert [event.type for event in await collect(adapter)] == ["text", "done"]
+
+
+async def test_request_that_fails_on_a_new_connection_is_not_sent_again() -> None:
+    async with ScriptedServer(lambda _: Reply([RESET], headers={})) as server, adapter_for(server) as adapter:
+        await failure(adapter)
+        assert len(server.requests) == 1
+
+
 # ---- stopping
 
 

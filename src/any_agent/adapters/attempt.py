@@ -21,11 +21,13 @@ __all__ = ("Attempt", "stopped")
 
 #: how long to wait for the end of a body whose answer is complete, so that its connection can serve again
 _DRAIN_S = 0.05
+#: an answer that came in less time came all at once: that is no speed
+_MEASURABLE_S = 0.005
 _SHOWN = (TextDelta, ThinkingDelta, ToolInputStart)
 
 
 class Attempt:
-    """One attempt. Afterwards it tells when something was first shown, and what the headers were."""
+    """One attempt. Afterwards it tells whether anything was shown, and what the headers were."""
 
     def __init__(
         self,
@@ -41,7 +43,7 @@ class Attempt:
         tape: Tape | None,
     ) -> None:
         self.headers: dict[str, str] = {}
-        self.first_shown = 0.0
+        self.has_shown = False
         self.tape = tape
         self._transport = transport
         self._path = path
@@ -53,6 +55,7 @@ class Attempt:
         #: the server has told of its state, so that it is worth telling when it generates
         self._has_states = has_states
         self._started = 0.0
+        self._first_output = 0.0
 
     @property
     def ended(self) -> bool:
@@ -81,6 +84,8 @@ class Attempt:
                 if self.tape is not None:
                     self.tape.body += chunk
                 events = decoder.feed(chunk) if chunk else decoder.close()
+                if not self._first_output and decoder.assembly.begun:
+                    self._first_output = loop.time()
                 if events:
                     yield self._observed(events, loop.time())
             with contextlib.suppress(TimeoutError, *reply.errors):
@@ -95,12 +100,12 @@ class Attempt:
 
     def _observed(self, events: list[Event], now: float) -> list[Event]:
         """The events, with what a clock can add to them."""
-        if not self.first_shown:
+        if not self.has_shown:
             for position, event in enumerate(events):
                 if isinstance(event, ModelState):
                     self._has_states = True
                 elif isinstance(event, _SHOWN):
-                    self.first_shown = now
+                    self.has_shown = True
                     if self._has_states:
                         events.insert(position, ModelState("generating"))
                     break
@@ -108,10 +113,11 @@ class Attempt:
             last = events[-1]
             assert isinstance(last, Done | Failed)
             usage = last.response.usage if isinstance(last, Done) else last.partial.usage
-            if usage is not None and self.first_shown:
-                usage.first_token_s = self.first_shown - self._started
-                if usage.tokens_per_s is None and usage.output_tokens and now > self.first_shown:
-                    usage.tokens_per_s = usage.output_tokens / (now - self.first_shown)
+            if usage is not None and self._first_output and self._decoder.streamed:
+                usage.first_token_s = self._first_output - self._started
+                elapsed = now - self._first_output
+                if usage.tokens_per_s is None and usage.output_tokens and elapsed > _MEASURABLE_S:
+                    usage.tokens_per_s = usage.output_tokens / elapsed
         return events
 
     def _broken_off(self, problem: Exception, *, has_reply: bool) -> list[Event]:
@@ -129,7 +135,7 @@ class Attempt:
         elif not isinstance(problem, TimeoutError):
             broken = network_error(problem, self._address)
             error = StreamInterrupted(f"The connection broke in the middle of the answer: {broken.message}")
-        elif has_reply and decoder.assembly.has_begun:
+        elif has_reply and decoder.assembly.begun:
             error = StreamInterrupted(
                 f"The server at {self._address} fell silent for {self._timeouts.between_events} s in the middle of "
                 "the answer; wait longer with Timeouts(between_events=…)",

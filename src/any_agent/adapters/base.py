@@ -178,7 +178,8 @@ class BaseAdapter:
     ) -> LLMResponse:
         """One whole answer; what goes wrong is raised. Its `notices` tell what the SDK decided on its own."""
         notices: list[Notice] = []
-        async with self._start(self._request(messages, tools, settings, stream=False)) as events:
+        stream = self.profile.invoke_streams
+        async with self._start(self._request(messages, tools, settings, stream=stream)) as events:
             async for event in events:
                 if isinstance(event, Done):
                     event.response.notices = notices
@@ -260,7 +261,7 @@ class BaseAdapter:
                             yield batch
                 if failed is None:
                     return
-                if attempt.first_shown or watch.closed:
+                if attempt.has_shown or watch.closed:
                     yield [failed]
                     return
                 events, delay = self._next_step(failed, body, progress)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import aiohttp
 import httpx2
@@ -47,21 +49,22 @@ class AioTransport(httpx2.AsyncBaseTransport):
     def __init__(self, *, is_tls: bool, trust_env: bool) -> None:
         self._is_tls = is_tls
         self._trust_env = trust_env
-        self._session: aiohttp.ClientSession | None = None
+        #: connections that serve again, and (`True`) such as serve once
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """The response as soon as its headers are here; the body of an error is read, up to a limit."""
-        session = self._session = self._session or self._new_session()
-        connect = request.extensions.get("timeout", {}).get("connect")
+        await request.aread()
         with _SdkErrors():
-            response = await session.request(
-                request.method,
-                URL(str(request.url), encoded=True),
-                headers=request.headers.multi_items(),
-                data=await request.aread() or None,
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect),
-            )
+            used: dict[str, bool] = {}
+            try:
+                response = await self._send(request, used, fresh=False)
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                # llama.cpp promises to keep a connection and closes it after each stream; a request that runs into
+                # that was not seen by the server, and is sent again, once, on a connection of its own
+                if not used:
+                    raise
+                response = await self._send(request, used, fresh=True)
             if response.status >= 300:
                 return httpx2.Response(
                     response.status, headers=response.raw_headers, content=await _beginning(response)
@@ -71,22 +74,42 @@ class AioTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
+        for session in self._sessions.values():
+            await session.close()
 
-    def _new_session(self) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(
-            limit=0,
-            keepalive_timeout=_KEEP_ALIVE,
-            # the same certificates as in the OpenAI SDK, SSL_CERT_FILE among them
-            ssl=httpx2.create_ssl_context(trust_env=self._trust_env) if self._is_tls else True,
+    async def _send(self, request: httpx2.Request, used: dict[str, bool], *, fresh: bool) -> aiohttp.ClientResponse:
+        """Send a request; `used` gets an entry if it went over a connection that had served before."""
+        if fresh not in self._sessions:
+            self._sessions[fresh] = self._new_session(fresh=fresh)
+        return await self._sessions[fresh].request(
+            request.method,
+            URL(str(request.url), encoded=True),
+            headers=request.headers.multi_items(),
+            data=request.content or None,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=request.extensions.get("timeout", {}).get("connect")
+            ),
+            trace_request_ctx=used,
         )
+
+    def _new_session(self, *, fresh: bool) -> aiohttp.ClientSession:
+        # the same certificates as in the OpenAI SDK, SSL_CERT_FILE among them
+        tls = httpx2.create_ssl_context(trust_env=self._trust_env) if self._is_tls else True
+        keep_alive: dict[str, Any] = {"force_close": True} if fresh else {"keepalive_timeout": _KEEP_ALIVE}
+        trace = aiohttp.TraceConfig()
+        trace.on_connection_reuseconn.append(_note_reuse)
         return aiohttp.ClientSession(
-            connector=connector,
+            connector=aiohttp.TCPConnector(limit=0, ssl=tls, **keep_alive),
             trust_env=self._trust_env,
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
+            trace_configs=[trace],
         )
+
+
+async def _note_reuse(_session: aiohttp.ClientSession, context: SimpleNamespace, _params: object) -> None:
+    context.trace_request_ctx["reused"] = True
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> bytes:

@@ -16,8 +16,7 @@ from any_agent.wire.request import (
     Encoded,
     Request,
     checked_image,
-    merged,
-    thinking_fields,
+    finished,
     tool_choice_name,
     without_none,
 )
@@ -215,8 +214,7 @@ def encode_anthropic(request: Request, profile: Profile) -> Encoded:
         body["output_config"] = {
             "format": {"type": "json_schema", "schema": tool_schema(request.output_schema, profile)}
         }
-    body = merged(merged(body, profile.extra_body), thinking_fields(request, profile, notices))
-    return Encoded(merged(body, request.extra), notices)
+    return finished(body, request, profile, notices)
 
 
 def _tool_choice(request: Request) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -48,6 +48,7 @@ from any_agent.wire.stopping import stop_reason
 from any_agent.wire.textcalls import FoundCall, TextCallScanner
 from any_agent.wire.thinktags import ThinkSplitter
 from any_agent.wire.toolcalls import CallPiece, ToolAssembler
+from any_agent.wire.values import as_object
 
 if TYPE_CHECKING:
     from any_agent.errors import ProviderError
@@ -86,6 +87,10 @@ class Assembly:
         self.label: str | None = None
         self.stopped_by_sequence = False
         self.refused = False
+        #: the limit was reached, whatever the label says
+        self.ran_out = False
+        #: something of the answer itself has come
+        self.begun = False
         self.usage: Usage | None = None
         self.tokens_per_s: float | None = None
         self.raw: Any = None
@@ -121,11 +126,6 @@ class Assembly:
         self.label = None
         self.events.append(Reset(reason))
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether anything of the answer has come."""
-        return bool(self._kind or self._lead or self.blocks or self.calls or self.id)
-
     def text(self, text: str) -> None:
         """Some more of what the server calls text."""
         if self._plain:
@@ -134,12 +134,14 @@ class Assembly:
             self._parts.append(text)
             self.events.append(TextDelta(text))
         elif text:
+            self.begun = True
             text = text if self._cumulative.settled else self._cumulative.feed(text)
             if text:
                 self._split_text(text)
 
     def thinking(self, text: str) -> None:
         """Some more of what the server calls thinking."""
+        self.begun = True
         if self._thought_scanner is not None:
             text = self._thought_scanner.feed(text)
         if text:
@@ -176,6 +178,7 @@ class Assembly:
 
     def call(self, piece: CallPiece) -> None:
         """A piece of a tool call."""
+        self.begun = True
         self.calls.add(piece, self.events)
 
     def notice(self, kind: str, message: str, data: dict[str, Any] | None = None) -> None:
@@ -187,6 +190,25 @@ class Assembly:
     def state(self, state: Literal["queued", "loading", "prefill", "generating"], progress: float | None) -> None:
         """What the server says it is doing."""
         self.events.append(ModelState(state, progress))
+
+    def read_progress(self, progress: Any) -> None:
+        """How far llama.cpp is with the prompt."""
+        data = as_object(progress)
+        total, done = data.get("total"), data.get("processed")
+        if isinstance(total, int | float) and isinstance(done, int | float) and total > 0:
+            self.state("prefill", min(max(done / total, 0.0), 1.0))
+
+    def read_timings(self, timings: Any) -> None:
+        """How fast llama.cpp was, by its own clock."""
+        rate = as_object(timings).get("predicted_per_second")
+        if isinstance(rate, int | float):
+            self.tokens_per_s = float(rate)
+
+    def used_all_tokens(self) -> bool:
+        """Whether the answer is as long as it was allowed to be."""
+        limit = self.settings.max_tokens
+        output = self.usage.output_tokens if self.usage else None
+        return limit is not None and output is not None and output >= limit
 
     def fail(self, error: ProviderError) -> None:
         """The response ends here, with an error."""
@@ -365,20 +387,15 @@ class Assembly:
     def _stop_reason(self, content: list[Block]) -> StopReason:
         reason = stop_reason(self.label)
         calls = [block for block in content if isinstance(block, ToolUseBlock | ToolUseError)]
-        if reason == "max_tokens" or self._hit_the_limit(calls):
+        # a call that breaks off where the tokens ran out was cut, under whatever label
+        broken = bool(calls) and isinstance(calls[-1], ToolUseError)
+        if reason == "max_tokens" or self.ran_out or (broken and self.used_all_tokens()):
             return "max_tokens"
         if reason in ("content_filter", "refusal") or self.refused:
             return "content_filter" if reason == "content_filter" else "refusal"
         if calls:
             return "tool_use"
         return "stop_sequence" if self.stopped_by_sequence else reason
-
-    def _hit_the_limit(self, calls: Sequence[Block]) -> bool:
-        """A call that breaks off where the tokens ran out, under whatever label."""
-        limit = self.settings.max_tokens
-        output = self.usage.output_tokens if self.usage else None
-        broken = bool(calls) and isinstance(calls[-1], ToolUseError)
-        return broken and limit is not None and output is not None and output >= limit
 
     def _new_id(self) -> str:
         self._made_ids += 1

@@ -40,6 +40,11 @@ class Decoder(ABC):
         """The server has said why it stopped: silence or the end of the connection is a normal end now."""
         return self.assembly.label is not None
 
+    @property
+    def streamed(self) -> bool:
+        """The response came event by event, not as one body."""
+        return self._framer.body_kind == "events"
+
     def feed(self, data: bytes) -> list[Event]:
         """The events that these bytes complete."""
         assembly = self.assembly

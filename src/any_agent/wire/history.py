@@ -55,7 +55,8 @@ class History:
 def prepare(messages: Sequence[MessageLike], profile: Profile) -> History:
     """The conversation, ready to be encoded for the server of `profile`; the messages given are not touched."""
     notices: list[Notice] = []
-    flat = [part for message in messages for part in _split(parse_message(message))]
+    parsed = [parse_message(message) for message in messages]
+    flat = [part for message in parsed for part in _split(message, keep_thought=message is parsed[-1])]
     if profile.system_first:
         flat = _system_first(flat)
     flat = _answered(flat, notices)
@@ -138,14 +139,17 @@ def _parsed_call(call: dict[str, Any]) -> ToolUseBlock:
     )
 
 
-def _split(message: Message) -> list[Message]:
-    """One message as several that each hold one kind of thing; nothing at all for an empty one."""
+def _split(message: Message, *, keep_thought: bool) -> list[Message]:
+    """One message as several that each hold one kind of thing; nothing at all for an empty one.
+
+    A thought alone is a message only at the very end, where the model is to continue it.
+    """
     if isinstance(message.content, str):
         return [message] if message.content else []
     results: list[Block] = [block for block in message.content if isinstance(block, ToolResultBlock)]
     others = [block for block in message.content if not _is_empty(block)]
     if not results:
-        keep = any(not isinstance(block, ThinkingBlock) for block in others)
+        keep = any(keep_thought or not isinstance(block, ThinkingBlock) for block in others)
         return [Message(message.role, others)] if keep else []
     images = [image for block in results for image in result_text(getattr(block, "content", None))[1]]
     beside: list[Block] = [*images, *(block for block in others if isinstance(block, TextBlock | ImageBlock))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from any_agent.events import Notice
@@ -14,8 +15,7 @@ from any_agent.wire.request import (
     Request,
     checked_image,
     content_blocks,
-    merged,
-    thinking_fields,
+    finished,
     without_none,
 )
 from any_agent.wire.schema import tool_schema
@@ -152,9 +152,8 @@ def encode_ollama(request: Request, profile: Profile) -> Encoded:
     if request.output_schema is not None:
         body["format"] = tool_schema(request.output_schema, profile)
     body |= {"options": options} if options else {}
-    body = merged(merged(body, profile.extra_body), thinking_fields(request, profile, notices))
     rest = {name: value for name, value in request.extra.items() if name not in _OPTIONS}
-    return Encoded(merged(body, rest), notices)
+    return finished(body, replace(request, extra=rest), profile, notices)
 
 
 def _encode_message(message: Message, history: History, profile: Profile) -> list[dict[str, Any]]:

@@ -166,9 +166,9 @@ class OpenAIChatDecoder(Decoder):
         elif chunk.x_groq:
             assembly.usage = read_usage(as_object(chunk.x_groq).get("usage"), assembly.usage)
         if chunk.timings:
-            self._timings(chunk.timings)
+            assembly.read_timings(chunk.timings)
         if chunk.prompt_progress:
-            self._progress(chunk.prompt_progress)
+            assembly.read_progress(chunk.prompt_progress)
 
     def _delta(self, content: Any, delta: Delta) -> None:
         self._rest_of(delta)
@@ -281,14 +281,3 @@ class OpenAIChatDecoder(Decoder):
             url = as_object(source).get("url") or source
             if isinstance(url, str):
                 self.assembly.image(url)
-
-    def _timings(self, timings: Any) -> None:
-        rate = as_object(timings).get("predicted_per_second")
-        if isinstance(rate, int | float):
-            self.assembly.tokens_per_s = float(rate)
-
-    def _progress(self, progress: Any) -> None:
-        data = as_object(progress)
-        total, done = data.get("total"), data.get("processed")
-        if isinstance(total, int | float) and isinstance(done, int | float) and total > 0:
-            self.assembly.state("prefill", min(max(done / total, 0.0), 1.0))

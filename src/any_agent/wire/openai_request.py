@@ -12,8 +12,7 @@ from any_agent.wire.request import (
     arguments_text,
     checked_image,
     content_blocks,
-    merged,
-    thinking_fields,
+    finished,
     tool_choice_name,
     without_none,
 )
@@ -34,7 +33,6 @@ def encode_chat(request: Request, profile: Profile) -> Encoded:
     {'model': 'm', 'messages': [{'role': 'user', 'content': 'hi'}]}
     """
     history = prepare(request.messages, profile)
-    notices = history.notices
     body: dict[str, Any] = {
         "model": request.model,
         "messages": [item for message in history.messages for item in _encode_message(message, history, profile)],
@@ -64,11 +62,7 @@ def encode_chat(request: Request, profile: Profile) -> Encoded:
             "stream_options": {"include_usage": True} if request.stream and profile.stream_usage else None,
         }
     )
-    body = merged(body, profile.extra_body)
-    if request.stream:
-        body = merged(body, profile.stream_extra_body)
-    body = merged(body, thinking_fields(request, profile, notices))
-    return Encoded(merged(body, request.extra), notices)
+    return finished(body, request, profile, history.notices)
 
 
 def _tool_choice(request: Request) -> str | dict[str, Any] | None:
@@ -123,7 +117,8 @@ def _encode_assistant(message: Message, profile: Profile) -> dict[str, Any]:
         return {"role": "assistant", "content": message.content}
     text = "".join(block.text for block in message.content if isinstance(block, TextBlock))
     calls = [block for block in message.content if isinstance(block, ToolUseBlock)]
-    empty = "" if profile.empty_assistant_content == "empty" else None
+    # a message that is only begun (a thought to be continued) has words to come, and servers want a string there
+    empty = None if calls and profile.empty_assistant_content == "null" else ""
     result: dict[str, Any] = {"role": "assistant", "content": text or empty}
     thoughts = [block for block in message.content if isinstance(block, ThinkingBlock)]
     if profile.replay_thinking and thoughts:

@@ -21,6 +21,7 @@ __all__ = (
     "arguments_text",
     "checked_image",
     "content_blocks",
+    "finished",
     "merged",
     "thinking_fields",
     "tool_choice_name",
@@ -73,6 +74,25 @@ def merged(base: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, dict) and isinstance(base.get(name), dict)
     }
     return {**base, **more, **both}
+
+
+def finished(
+    body: dict[str, Any],
+    request: Request,
+    profile: Profile,
+    notices: list[Notice],
+    thinking: dict[str, Any] | None = None,
+) -> Encoded:
+    """The body with what the profile, the wish to think, and the program add to it, the last one winning."""
+    extras = [
+        profile.extra_body,
+        profile.stream_extra_body if request.stream else {},
+        thinking_fields(request, profile, notices) if thinking is None else thinking,
+        request.extra,
+    ]
+    for more in extras:
+        body = merged(body, more)
+    return Encoded(body, notices)
 
 
 def thinking_fields(request: Request, profile: Profile, notices: list[Notice]) -> dict[str, Any]:

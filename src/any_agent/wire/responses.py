@@ -23,7 +23,7 @@ from any_agent.wire.request import (
     arguments_text,
     checked_image,
     content_blocks,
-    merged,
+    finished,
     thinking_fields,
     tool_choice_name,
     without_none,
@@ -49,6 +49,7 @@ class _Event(msgspec.Struct):
     response: Any = None
     error: Any = None
     timings: Any = None
+    prompt_progress: Any = None
 
 
 _decode_event = msgspec.json.Decoder(_Event).decode
@@ -80,6 +81,10 @@ class ResponsesDecoder(Decoder):
                 self.assembly.fail(classify_payload(payload))
             return
         kind = event.type if isinstance(event.type, str) else ""
+        if event.prompt_progress:
+            self.assembly.read_progress(event.prompt_progress)
+        if event.timings:
+            self.assembly.read_timings(event.timings)
         if kind == "error" or (event.error and not kind):
             self.assembly.fail(classify_payload(read_json(data)))
         elif kind in ("response.completed", "response.incomplete", "response.failed", "response.done"):
@@ -95,6 +100,7 @@ class ResponsesDecoder(Decoder):
             return
         response = as_object(payload)
         self.assembly.raw = response
+        self.assembly.read_timings(response.get("timings"))
         if response.get("output") is not None or response.get("status"):
             self._end(response)
 
@@ -179,10 +185,8 @@ class ResponsesDecoder(Decoder):
         self._fill_in(as_objects(response.get("output")))
         details = as_object(response.get("incomplete_details"))
         assembly.label = str(details.get("reason") or status or "completed")
-        limit = assembly.settings.max_tokens
-        output = assembly.usage.output_tokens if assembly.usage else None
-        if assembly.label == "completed" and limit is not None and output is not None and output >= limit:
-            assembly.label = "max_output_tokens"  # llama.cpp says `completed` in any case
+        # llama.cpp says `completed` in any case
+        assembly.ran_out = assembly.label == "completed" and assembly.used_all_tokens()
         assembly.finish()
 
     def _fill_in(self, output: list[dict[str, Any]]) -> None:
@@ -205,9 +209,18 @@ def encode_responses(request: Request, profile: Profile) -> Encoded:
     notices = history.notices
     system = next((message.content for message in history.messages if message.role == "system"), None)
     rest = [message for message in history.messages if message.role != "system"]
-    for name in ("stop", "seed"):
-        if getattr(request, name) is not None:
+    # servers that people run themselves take these here too, though the protocol has no place for them
+    beyond = without_none(
+        {
+            "stop": list(request.stop) if request.stop else None,
+            "seed": request.seed,
+            "response_format": _response_format(request.output_schema, profile),
+        }
+    )
+    if not profile.local:
+        for name in beyond.keys() - {"response_format"}:
             notices.append(Notice(f"{name}_unsupported", f"the Responses protocol has no {name}; left out"))
+        beyond = {}
     body: dict[str, Any] = {
         "model": request.model,
         "input": [item for message in rest for item in _encode_message(message, profile)],
@@ -234,8 +247,7 @@ def encode_responses(request: Request, profile: Profile) -> Encoded:
             "stream": request.stream or None,
         }
     )
-    body = merged(merged(body, profile.extra_body), _reasoning(request, profile, notices))
-    return Encoded(merged(body, request.extra), notices)
+    return finished({**body, **beyond}, request, profile, notices, thinking=_reasoning(request, profile, notices))
 
 
 def _tool_choice(request: Request) -> str | dict[str, Any] | None:
@@ -249,6 +261,13 @@ def _text_format(schema: dict[str, Any] | None, profile: Profile) -> dict[str, A
     if schema is None:
         return None
     return {"format": {"type": "json_schema", "name": "output", "schema": tool_schema(schema, profile)}}
+
+
+def _response_format(schema: dict[str, Any] | None, profile: Profile) -> dict[str, Any] | None:
+    """llama.cpp reads the schema where Chat Completions has it, and silently ignores it elsewhere."""
+    if schema is None:
+        return None
+    return {"type": "json_schema", "json_schema": {"name": "output", "schema": tool_schema(schema, profile)}}
 
 
 def _reasoning(request: Request, profile: Profile, notices: list[Notice]) -> dict[str, Any]:
