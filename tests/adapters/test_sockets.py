@@ -6,9 +6,11 @@ import asyncio
 import gc
 import json
 import logging
+import ssl
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,11 +36,13 @@ from any_agent import (
     StreamInterrupted,
     TextDelta,
     Timeouts,
+    ToolSpec,
 )
 from any_agent.adapters.base import BaseAdapter
 from any_agent.events import Event
 from any_agent.testing import HANG, RESET, Received, Reply, ScriptedServer, chat_events
 
+TLS = Path(__file__).parent / "tls"
 HI = [Message("user", "hi")]
 BEGUN = chat_events("Hel")[:2]
 #: "at once", with slack for a busy machine; the rows say 100 ms
@@ -61,6 +65,14 @@ def adapter_for(server: ScriptedServer, **options: Any) -> OpenAIAdapter:
 
 
 # ---- clocks
+
+
+@pytest.mark.row("http_404")
+async def test_missing_model_of_ollama_says_how_to_get_it() -> None:
+    async with ScriptedServer(Reply.json({"error": "model 'qwen9' not found"}, 404)) as server:
+        async with OllamaAdapter("qwen9", server.address) as adapter:
+            error = await failure(adapter)
+    assert "ollama pull qwen9" in str(error)
 
 
 @pytest.mark.row("B15")
@@ -571,6 +583,31 @@ async def test_thinking_is_dropped_for_a_model_that_cannot() -> None:
     assert [event.type for event in events] == ["notice", "text", "done"]
 
 
+@pytest.mark.row("req_schema_ref")
+async def test_schema_that_the_server_cannot_read_is_simplified() -> None:
+    color = {"type": "string", "pattern": "^#"}
+    schema = {"type": "object", "properties": {"c": {"$ref": "#/$defs/color"}}, "$defs": {"color": color}, "not": {}}
+
+    def picky(request: Received) -> Reply:
+        if "pattern" in json.dumps(request.json):
+            return Reply.json({"error": {"message": "failed to parse grammar"}}, 400)
+        return Reply(chat_events("ok"))
+
+    async with ScriptedServer(picky) as server, adapter_for(server) as adapter:
+        events = [event async for event in adapter.stream(HI, [ToolSpec("paint", "Paints", schema)])]
+        sent = server.requests[1].json["tools"][0]["function"]["parameters"]
+    assert [event.type for event in events] == ["notice", "text", "done"]
+    assert sent == {"type": "object", "properties": {"c": {"type": "string"}}}
+
+
+@pytest.mark.row("req_tool_choice")
+async def test_demanded_call_that_does_not_come_is_noticed() -> None:
+    async with ScriptedServer(Reply(chat_events("no"))) as server, adapter_for(server) as adapter:
+        tool = ToolSpec("paint", "Paints", {"type": "object", "properties": {}})
+        events = [event async for event in adapter.stream(HI, [tool], tool_choice="required")]
+    assert [event.kind for event in events if isinstance(event, Notice)] == ["required_call_missing"]
+
+
 @pytest.mark.parametrize("message", ["temperature must be between 0 and 2", "the field messages is not supported"])
 async def test_other_complaints_change_nothing(message: str) -> None:
     async with ScriptedServer(Reply.json({"error": {"message": message}}, 400)) as server:
@@ -635,6 +672,29 @@ async def test_proxy_of_the_environment_does_not_capture_loopback(monkeypatch: p
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     async with ScriptedServer(Reply(chat_events("ok"))) as server, adapter_for(server) as adapter:
         assert isinstance((await collect(adapter))[-1], Done)
+
+
+@pytest.mark.row("A32")
+async def test_proxy_of_the_environment_is_used_for_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ScriptedServer(Reply(chat_events("ok"))) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.address)
+        async with OpenAIAdapter("m", "http://models.example/v1") as adapter:
+            assert isinstance((await collect(adapter))[-1], Done)
+        assert proxy.requests[0].path == "http://models.example/v1/chat/completions"
+
+
+@pytest.mark.row("A32")
+async def test_certificate_authority_of_the_environment_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(TLS / "server.pem")
+    async with ScriptedServer(Reply(chat_events("ok")), tls=context) as server:
+        async with OpenAIAdapter("m", server.url) as stranger:
+            error = await failure(stranger)
+        assert error.kind == "connection"
+        assert "SSL_CERT_FILE" in str(error)
+        monkeypatch.setenv("SSL_CERT_FILE", str(TLS / "ca.pem"))
+        async with OpenAIAdapter("m", server.url) as adapter:
+            assert isinstance((await collect(adapter))[-1], Done)
 
 
 @pytest.mark.row("A32")

@@ -330,5 +330,6 @@ class BaseAdapter:
             think_open=self._think_open,
             text_stream=self._text_stream,
             max_tokens=request.max_tokens,
+            must_call=bool(request.tools) and request.tool_choice not in (None, "auto", "none"),
             id_prefix=f"call_{uuid.uuid4().hex[:12]}",
         )

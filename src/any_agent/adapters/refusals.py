@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from any_agent.errors import ProviderError
+from any_agent.wire.schema import simplify
+from any_agent.wire.values import as_object, as_objects
 
 __all__ = ("Refusals",)
 
@@ -32,6 +34,23 @@ _DROPPABLE = (
     "include",
 )
 _RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+#: a grammar could not be made of the schema of a tool
+_SCHEMA_REFUSAL = re.compile(
+    r"parse grammar|unrecogni[sz]ed schema|json.?schema (?:is )?not supported"
+    r"|invalid.{0,40}schema|schema.{0,60}unsupported",
+    re.IGNORECASE,
+)
+_SCHEMA_LUXURY = (
+    "$schema",
+    "$id",
+    "additionalProperties",
+    "default",
+    "title",
+    "examples",
+    "pattern",
+    "format",
+    "const",
+)
 _REFUSAL = re.compile(
     r"unsupported|not (?:currently )?support|not permitted|not allowed|unknown|unrecognized|unrecognised|unexpected"
     r"|extra_forbidden|extra (?:inputs|fields)|no such (?:field|parameter)|is not a valid (?:field|parameter)"
@@ -51,6 +70,7 @@ class Refusals:
 
     def __init__(self) -> None:
         self._known: dict[str, _Refusal] = {}
+        self._plain_schemas = False
 
     def apply(self, body: dict[str, Any]) -> dict[str, Any]:
         """The body as this server takes it."""
@@ -60,6 +80,8 @@ class Refusals:
                 value = body.pop(refusal.name)
                 if refusal.rename is not None:
                     body[refusal.rename] = value
+        if self._plain_schemas:
+            body = {**body, "tools": [_with_plain_schema(tool) for tool in as_objects(body.get("tools"))]}
         return body
 
     def learn(self, error: ProviderError, body: dict[str, Any]) -> str | None:
@@ -67,6 +89,9 @@ class Refusals:
         if error.kind != "invalid_request" or error.status_code not in (400, 404, 405, 422, 500, 501):
             return None
         text = f"{error.message} {error.body or ''}"
+        if body.get("tools") and not self._plain_schemas and _SCHEMA_REFUSAL.search(text):
+            self._plain_schemas = True
+            return "the server does not understand the schema of a tool; schemas are simplified from now on"
         if not _REFUSAL.search(text):
             return None
         param = error.details.get("param")
@@ -83,6 +108,14 @@ class Refusals:
         self._known[name] = _Refusal(name, rename)
         what = f"renamed to {rename!r}" if rename else "left out"
         return f"the server refuses {name!r}; it is {what} from now on"
+
+
+def _with_plain_schema(tool: dict[str, Any]) -> dict[str, Any]:
+    function = as_object(tool.get("function"))
+    if function:
+        return {**tool, "function": _with_plain_schema(function)}
+    names = [name for name in ("parameters", "input_schema") if name in tool]
+    return {**tool, **{name: simplify(as_object(tool[name]), drop=_SCHEMA_LUXURY) for name in names}}
 
 
 def _names(text: str, name: str) -> bool:

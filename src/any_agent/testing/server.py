@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Callable, Iterable
@@ -94,12 +95,13 @@ class ScriptedServer:
     The last reply is repeated. A function in place of a reply is called with the request and returns one.
     """
 
-    def __init__(self, *replies: Reply | Callable[[Received], Reply]) -> None:
+    def __init__(self, *replies: Reply | Callable[[Received], Reply], tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[Received] = []
         #: when clients went away before their reply was complete
         self.disconnects: list[float] = []
         self.connections = 0
         self._replies = replies
+        self._tls = tls
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Condition()
@@ -107,7 +109,7 @@ class ScriptedServer:
     @property
     def address(self) -> str:
         """`http://127.0.0.1:PORT`, without a path."""
-        return f"http://127.0.0.1:{self._port}"
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._port}"
 
     @property
     def url(self) -> str:
@@ -115,7 +117,7 @@ class ScriptedServer:
         return f"{self.address}/v1"
 
     async def __aenter__(self) -> ScriptedServer:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, backlog=2048)
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, backlog=2048, ssl=self._tls)
         self._port: int = self._server.sockets[0].getsockname()[1]
         return self
 

@@ -95,7 +95,7 @@ class AioTransport(httpx2.AsyncBaseTransport):
 
     def _new_session(self, *, fresh: bool) -> aiohttp.ClientSession:
         # the same certificates as in the OpenAI SDK, SSL_CERT_FILE among them
-        tls = httpx2.create_ssl_context(trust_env=self._trust_env) if self._is_tls else True
+        tls = httpx2.create_ssl_context() if self._is_tls else True
         keep_alive: dict[str, Any] = {"force_close": True} if fresh else {"keepalive_timeout": _KEEP_ALIVE}
         trace = aiohttp.TraceConfig()
         trace.on_connection_reuseconn.append(_note_reuse)

@@ -178,6 +178,7 @@ class HttpTransport:
             provider=self._profile.name,
             wait=retry_after(headers, time.time()),
             model=str((body or {}).get("model", "")),
+            server=self._profile.name,
         )
         return self._scrubbed(error)
 

@@ -44,7 +44,7 @@ from any_agent.wire.cumulative import CumulativeText, TextStream
 from any_agent.wire.failures import truncated
 from any_agent.wire.harmony import HarmonySplitter
 from any_agent.wire.repair import coerce, parse_arguments
-from any_agent.wire.stopping import stop_reason
+from any_agent.wire.stopping import odd_endings, stop_reason
 from any_agent.wire.textcalls import FoundCall, TextCallScanner
 from any_agent.wire.thinktags import ThinkSplitter
 from any_agent.wire.toolcalls import CallPiece, ToolAssembler
@@ -70,6 +70,8 @@ class DecodeSettings:
     think_open: bool = False
     text_stream: TextStream = "auto"
     max_tokens: int | None = None
+    #: the request demanded a call
+    must_call: bool = False
     #: begins the ids that are made up, different for each response
     id_prefix: str = "call"
 
@@ -183,7 +185,9 @@ class Assembly:
 
     def notice(self, kind: str, message: str, data: dict[str, Any] | None = None) -> None:
         """Something that the reader should know."""
-        notice = Notice(kind, message, data)
+        self._tell(Notice(kind, message, data))
+
+    def _tell(self, notice: Notice) -> None:
         self._notices.append(notice)
         self.events.append(notice)
 
@@ -239,7 +243,8 @@ class Assembly:
             self._attach_kept()
         if self.usage is not None and self.tokens_per_s:
             self.usage.tokens_per_s = self.tokens_per_s
-        self._odd_endings(calls)
+        for notice in odd_endings(self.label, self.blocks, calls, must_call=self.settings.must_call):
+            self._tell(notice)
         response = self._response([*self.blocks, *calls])
         self.ended = True
         self.events.append(Done(response, response.usage))
@@ -358,19 +363,6 @@ class Assembly:
             thought = ThinkingBlock("")
             self.blocks.insert(0, thought)
         thought.extra = {**(thought.extra or {}), **self._kept}
-
-    def _odd_endings(self, calls: list[ToolUseBlock | ToolUseError]) -> None:
-        """Say what a reader of the response could not see."""
-        if self.label is None:
-            self.notice("no_finish_reason", "the server ended the response without saying why")
-        elif self.label.lower() in ("tool_calls", "tool_use", "function_call") and not calls:
-            self.notice("lost_tool_call", "the server said that the model calls a tool, and sent no call")
-        text = "".join(block.text for block in self.blocks if isinstance(block, TextBlock))
-        if not text and not calls:
-            what = "nothing but thoughts" if self.blocks else "nothing"
-            self.notice("empty_response", f"the model answered with {what}", {"label": self.label})
-        if text.startswith("analysis") and "assistantfinal" in text:
-            self.notice("harmony_stripped", "the text looks like channels of gpt-oss whose markers the server removed")
 
     def _response(self, content: list[Block]) -> LLMResponse:
         return LLMResponse(

@@ -197,7 +197,7 @@ def _error(
     if kind == "model_not_found":
         message += f" (asked for {model!r})" if model and model not in message else ""
         message += "; list what the server has with `await adapter.list_models()`"
-        if server == "ollama" and "ollama pull" not in message:
+        if server.startswith("ollama") and "ollama pull" not in message:
             message += f", or fetch it with `ollama pull {model}`"
     elif kind in _ADVICE:
         message += f"; {_ADVICE[kind]}"
