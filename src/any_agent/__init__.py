@@ -55,7 +55,8 @@ if TYPE_CHECKING:
         ToolRunning,
     )
     from any_agent.profiles import get_profile
-    from any_agent.tools.define import Tool
+    from any_agent.tools.context import ToolContext
+    from any_agent.tools.define import Tool, tool
     from any_agent.types import (
         AssistantMessage,
         ImageBlock,
@@ -90,7 +91,8 @@ _HOMES = {
         "ToolInputDelta ToolInputStart ToolProgress ToolResult ToolRunning"
     ),
     "profiles": "get_profile",
-    "tools.define": "Tool",
+    "tools.context": "ToolContext",
+    "tools.define": "Tool tool",
     "types": (
         "AssistantMessage ImageBlock LLMResponse Message Profile RetryConfig StopReason TextBlock ThinkingBlock "
         "Timeouts ToolResultBlock ToolSpec ToolUseBlock ToolUseError Usage"
@@ -104,7 +106,7 @@ __all__ = (  # noqa: RUF022 - in the order of the documentation
     "TextBlock", "ThinkingBlock", "ImageBlock", "ToolUseBlock", "ToolUseError", "ToolResultBlock",
     "TextDelta", "ThinkingDelta", "ToolInputStart", "ToolInputDelta", "ToolCall", "ToolRunning", "ToolProgress",
     "ToolResult", "ModelState", "Reset", "Retry", "Notice", "ResponseEnd", "Done", "Failed", "Event",
-    "Tool", "ToolSpec", "PromptBlocked",
+    "tool", "Tool", "ToolContext", "ToolSpec", "PromptBlocked",
     "LLMAdapter", "OpenAIAdapter", "OllamaAdapter", "AnthropicAdapter", "ResponsesAdapter", "create_adapter",
     "ModelInfo",
     "Profile", "get_profile", "create_client", "format_messages", "ToolCallAggregator",
