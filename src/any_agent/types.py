@@ -321,7 +321,9 @@ class Profile:
     # messages
     system_first: bool = True
     alternate_roles: bool = False
-    tool_call_id: Literal["any", "nine_alphanumeric"] = "any"
+    #: a missing turn of the model between results and a prompt is filled in
+    bridge_turns: bool = False
+    tool_call_id: Literal["any", "word", "nine_alphanumeric"] = "any"
     tool_result_name: bool = True
     empty_assistant_content: Literal["null", "empty"] = "null"
     replay_thinking: str | None = None

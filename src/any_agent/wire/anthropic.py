@@ -23,7 +23,7 @@ from any_agent.wire.request import (
 from any_agent.wire.schema import tool_schema
 from any_agent.wire.toolcalls import CallPiece
 from any_agent.wire.usage import read_usage
-from any_agent.wire.values import as_list, as_object, as_word, read_json
+from any_agent.wire.values import as_key, as_list, as_object, as_word, read_json
 
 __all__ = ("AnthropicDecoder", "encode_anthropic")
 
@@ -61,7 +61,7 @@ class AnthropicDecoder(Decoder):
     def _event(self, data: bytes) -> None:
         if data.strip() == b"[DONE]":
             if self.may_end:
-                self.assembly.finish()
+                self._complete()
             return
         try:
             event = _decode_event(data)
@@ -73,12 +73,12 @@ class AnthropicDecoder(Decoder):
         if event.type == "error" or event.error:
             self.assembly.fail(classify_payload(read_json(data)))
         elif event.type == "content_block_delta":
-            self._delta(event.index, event.delta or _Delta())
+            self._delta(as_key(event.index), event.delta or _Delta())
         elif event.type == "content_block_start":
-            self._start_block(event.index, as_object(event.content_block))
+            self._start_block(as_key(event.index), as_object(event.content_block))
         elif event.type == "content_block_stop":
-            if event.index not in self._tools:
-                self.assembly.end_block()
+            if as_key(event.index) not in self._tools:
+                self.assembly.end_block(signature=self._signatures.pop(as_key(event.index), ""))
         elif event.type == "message_delta":
             self._message_delta(event.delta or _Delta(), event.usage)
         elif event.type == "message_start":
@@ -97,8 +97,7 @@ class AnthropicDecoder(Decoder):
         for index, item in enumerate(content):
             block = as_object(item)
             self._start_block(index, block)
-            if block.get("signature"):
-                self.assembly.end_block(signature=str(block["signature"]))
+            self.assembly.end_block(signature=self._signatures.pop(index, ""))
         stop = _Delta(stop_reason=message.get("stop_reason"), stop_sequence=message.get("stop_sequence"))
         self._message_delta(stop, None)
         if message.get("type") == "message" or content:
@@ -109,6 +108,8 @@ class AnthropicDecoder(Decoder):
         #: the blocks that are calls of ours, and the input with which each began
         self._tools: dict[Any, dict[str, Any]] = {}
         self._with_deltas: set[Any] = set()
+        #: of thoughts whose signature came at their beginning
+        self._signatures: dict[Any, str] = {}
 
     def _start_message(self, message: dict[str, Any]) -> None:
         assembly = self.assembly
@@ -132,8 +133,10 @@ class AnthropicDecoder(Decoder):
             assembly.end_block(extra={"redacted": block.get("data")})
         elif kind == "text" and isinstance(block.get("text"), str) and block["text"]:
             assembly.text(block["text"])
-        elif kind == "thinking" and isinstance(block.get("thinking"), str) and block["thinking"]:
-            assembly.thinking(block["thinking"])
+        elif kind == "thinking":
+            self._signatures[index] = as_word(block.get("signature")) or ""
+            if isinstance(block.get("thinking"), str) and block["thinking"]:
+                assembly.thinking(block["thinking"])
 
     def _delta(self, index: Any, delta: _Delta) -> None:
         assembly = self.assembly
@@ -145,6 +148,7 @@ class AnthropicDecoder(Decoder):
             self._with_deltas.add(index)
             assembly.call(CallPiece(index, arguments=delta.partial_json))
         elif isinstance(delta.signature, str) and delta.signature:
+            self._signatures.pop(index, None)
             assembly.end_block(signature=delta.signature)
 
     def _message_delta(self, delta: _Delta, usage: Any) -> None:
@@ -155,6 +159,9 @@ class AnthropicDecoder(Decoder):
         self.assembly.usage = read_usage(usage, self.assembly.usage)
 
     def _complete(self) -> None:
+        signature = next((word for word in self._signatures.values() if word), "")
+        if signature:
+            self.assembly.end_block(signature=signature)
         for index, given in self._tools.items():
             if given and index not in self._with_deltas:
                 self.assembly.call(CallPiece(index, arguments=given))
@@ -180,7 +187,7 @@ def encode_anthropic(request: Request, profile: Profile) -> Encoded:
     >>> encode_anthropic(Request("m", messages), Profile("anthropic")).body["system"]
     'Be brief.'
     """
-    history = prepare(request.messages, replace(profile, system_first=True))
+    history = prepare(request.messages, replace(profile, system_first=True, tool_call_id="word"))
     notices = history.notices
     messages = [message for message in history.messages if message.role != "system"]
     system = next((message.content for message in history.messages if message.role == "system"), None)
@@ -222,7 +229,9 @@ def _tool_choice(request: Request) -> dict[str, Any] | None:
     if name is not None:
         return {"type": "tool", "name": name}
     choice = request.tool_choice
-    return {"type": "any" if choice == "required" else choice} if choice is not None else None
+    if choice is None or isinstance(choice, dict):
+        return choice
+    return {"type": "any" if choice == "required" else choice}
 
 
 def _encode_messages(messages: list[Message], profile: Profile) -> list[dict[str, Any]]:

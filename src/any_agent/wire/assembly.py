@@ -40,15 +40,16 @@ from any_agent.types import (
     ToolUseError,
     Usage,
 )
-from any_agent.wire.cumulative import CumulativeText, TextStream
+from any_agent.wire.channels import Channels, Piece
 from any_agent.wire.failures import truncated
-from any_agent.wire.harmony import HarmonySplitter
-from any_agent.wire.repair import coerce, parse_arguments
+from any_agent.wire.repair import Parsed, coerce, parse_arguments
 from any_agent.wire.stopping import odd_endings, stop_reason
-from any_agent.wire.textcalls import FoundCall, TextCallScanner
-from any_agent.wire.thinktags import ThinkSplitter
 from any_agent.wire.toolcalls import CallPiece, ToolAssembler
-from any_agent.wire.values import as_object
+from any_agent.wire.values import as_number, as_object
+
+if TYPE_CHECKING:
+    from any_agent.wire.cumulative import TextStream
+    from any_agent.wire.textcalls import FoundCall
 
 if TYPE_CHECKING:
     from any_agent.errors import ProviderError
@@ -102,18 +103,12 @@ class Assembly:
         self._begin()
 
     def _begin(self) -> None:
-        settings = self.settings
-        scan = settings.text_calls and bool(settings.tools)
         self.blocks: list[Block] = []
         self._parts: list[str] = []
         self._kind: Literal["", "text", "thinking"] = ""
         self._lead = ""
         self._plain = False
-        self._cumulative = CumulativeText(settings.text_stream)
-        self._thinker = ThinkSplitter(think_open=settings.think_open)
-        self._harmony: HarmonySplitter | None = None
-        self._scanner = TextCallScanner(settings.tools) if scan else None
-        self._thought_scanner = TextCallScanner(settings.tools, bare_json=False) if scan else None
+        self._channels = Channels(self.settings)
         self._kept: dict[str, list[Any]] = {}
 
     def take(self) -> list[Event]:
@@ -126,6 +121,7 @@ class Assembly:
         self._begin()
         self.calls.clear()
         self.label = None
+        self.refused = self.ran_out = self.stopped_by_sequence = False
         self.events.append(Reset(reason))
 
     def text(self, text: str) -> None:
@@ -137,20 +133,17 @@ class Assembly:
             self.events.append(TextDelta(text))
         elif text:
             self.begun = True
-            text = text if self._cumulative.settled else self._cumulative.feed(text)
-            if text:
-                self._split_text(text)
+            self._show(self._channels.words(text))
+            self._plain = self._kind == "text" and self._channels.pass_by
 
     def thinking(self, text: str) -> None:
         """Some more of what the server calls thinking."""
         self.begun = True
-        if self._thought_scanner is not None:
-            text = self._thought_scanner.feed(text)
-        if text:
-            self._show_thinking(text)
+        self._show(self._channels.thoughts(text))
 
     def end_block(self, *, signature: str = "", extra: dict[str, Any] | None = None) -> None:
         """The block that was being written is complete; a thought may carry things to be sent back."""
+        self._show(self._channels.end_thought())
         if signature or extra:
             if self._kind != "thinking":
                 self._switch("thinking")
@@ -181,11 +174,18 @@ class Assembly:
     def call(self, piece: CallPiece) -> None:
         """A piece of a tool call."""
         self.begun = True
-        self.calls.add(piece, self.events)
+        self._show(self._channels.end_thought())
+        events: list[Event] = []
+        self.calls.add(piece, events)
+        self._pass_on(events)
 
     def notice(self, kind: str, message: str, data: dict[str, Any] | None = None) -> None:
         """Something that the reader should know."""
         self._tell(Notice(kind, message, data))
+
+    def _pass_on(self, events: list[Event]) -> None:
+        self._notices += [event for event in events if isinstance(event, Notice)]
+        self.events += events
 
     def _tell(self, notice: Notice) -> None:
         self._notices.append(notice)
@@ -198,15 +198,13 @@ class Assembly:
     def read_progress(self, progress: Any) -> None:
         """How far llama.cpp is with the prompt."""
         data = as_object(progress)
-        total, done = data.get("total"), data.get("processed")
-        if isinstance(total, int | float) and isinstance(done, int | float) and total > 0:
+        total, done = as_number(data.get("total")), as_number(data.get("processed"))
+        if total is not None and done is not None and total > 0:
             self.state("prefill", min(max(done / total, 0.0), 1.0))
 
     def read_timings(self, timings: Any) -> None:
         """How fast llama.cpp was, by its own clock."""
-        rate = as_object(timings).get("predicted_per_second")
-        if isinstance(rate, int | float):
-            self.tokens_per_s = float(rate)
+        self.tokens_per_s = as_number(as_object(timings).get("predicted_per_second")) or self.tokens_per_s
 
     def used_all_tokens(self) -> bool:
         """Whether the answer is as long as it was allowed to be."""
@@ -233,7 +231,9 @@ class Assembly:
             return
         self._flush()
         self._switch("")
-        calls = self.calls.finish(self.events)
+        events: list[Event] = []
+        calls = self.calls.finish(events)
+        self._pass_on(events)
         calls += self._textual_calls(has_structured=bool(calls))
         if calls:
             self.blocks = [
@@ -249,32 +249,16 @@ class Assembly:
         self.ended = True
         self.events.append(Done(response, response.usage))
 
-    def _split_text(self, text: str) -> None:
-        """Text that may yet turn out to be thoughts, calls, or white space before a call."""
-        thinking = ""
-        if not self._thinker.settled:
-            thinking, text = self._thinker.feed(text)
-            if self._thinker.harmony:
-                self._harmony = HarmonySplitter(self.settings.tools)
-        if self._harmony is not None:
-            thinking, text = self._harmony.feed(text)
-        if thinking:
-            self._show_thinking(thinking)
-        if text:
-            self._scan_text(text)
-        self._plain = (
-            self._scanner is None
-            and self._harmony is None
-            and self._thinker.settled
-            and self._cumulative.settled
-            and self._kind == "text"
-        )
+    def release(self) -> None:
+        """No more text follows."""
+        self._show(self._channels.release())
 
-    def _scan_text(self, text: str) -> None:
-        if self._scanner is not None:
-            text = self._scanner.feed(text)
-        if text:
-            self._show_text(text)
+    def _show(self, pieces: list[Piece]) -> None:
+        for channel, text in pieces:
+            if channel == "text":
+                self._show_text(text)
+            else:
+                self._show_thinking(text)
 
     def _show_text(self, text: str) -> None:
         """Show text, but not white space that nothing precedes: a call may follow."""
@@ -305,34 +289,16 @@ class Assembly:
     def _flush(self) -> None:
         """Let go of what was held back in case something followed."""
         self._plain = False
-        held = self._cumulative.close()
-        if held:
-            self._split_text(held)
-        splitters = (self._thinker,) if self._harmony is None else (self._harmony,)
-        for splitter in splitters:
-            thinking, text = splitter.close()
-            if thinking:
-                self._show_thinking(thinking)
-            if text:
-                self._scan_text(text)
-        if self._scanner is not None and (rest := self._scanner.close()):
-            self._show_text(rest)
-        if self._thought_scanner is not None and (rest := self._thought_scanner.close()):
-            self._show_thinking(rest)
-        if self._lead and not self.calls and not self._found_calls():
+        self._show(self._channels.close())
+        if self._lead and not self.calls and not self._channels.calls:
             lead, self._lead = self._lead, ""
             self._switch("text")
             self._parts.append(lead)
             self.events.append(TextDelta(lead))
 
-    def _found_calls(self) -> list[FoundCall]:
-        finders = (self._harmony, self._scanner, self._thought_scanner)
-        found = [finder.calls for finder in finders if finder is not None and finder.calls]
-        return found[0] if found else []
-
     def _textual_calls(self, *, has_structured: bool) -> list[ToolUseBlock | ToolUseError]:
         """The calls that were written as text, unless the server understood them as well."""
-        found = self._found_calls()
+        found = self._channels.calls
         if not found:
             return []
         names = [call.name for call in found]
@@ -350,12 +316,20 @@ class Assembly:
     def _read_found(self, call: FoundCall) -> list[ToolUseBlock | ToolUseError]:
         raw = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
         parsed = parse_arguments(call.arguments, lenient=self.settings.lenient)
-        identifier = self._new_id()
-        self.events += (ToolInputStart(identifier, call.name), ToolInputDelta(identifier, raw))
+        if call.is_cut and not (isinstance(call.arguments, str) and raw.strip()):
+            parsed = Parsed([], "the output ended before the call did")
         if parsed.error is not None:
+            identifier = self._new_id()
+            self.events += (ToolInputStart(identifier, call.name), ToolInputDelta(identifier, raw))
             return [ToolUseError(parsed.error, raw, identifier, call.name)]
-        arguments, _ = coerce(parsed.values[0], self.settings.tools.get(call.name))
-        return [ToolUseBlock(identifier, call.name, arguments)]
+        blocks: list[ToolUseBlock | ToolUseError] = []
+        for value in parsed.values:
+            arguments, _ = coerce(value, self.settings.tools.get(call.name))
+            block = ToolUseBlock(self._new_id(), call.name, arguments)
+            written = json.dumps(arguments, ensure_ascii=False)
+            self.events += (ToolInputStart(block.id, call.name), ToolInputDelta(block.id, written))
+            blocks.append(block)
+        return blocks
 
     def _attach_kept(self) -> None:
         thought = next((block for block in self.blocks if isinstance(block, ThinkingBlock)), None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from any_agent.wire.assembly import Assembly, DecodeSettings
 from any_agent.wire.failures import classify_payload, invalid_response
 from any_agent.wire.framing import FrameKind, Framer, FrameTooLarge
-from any_agent.wire.values import read_json
+from any_agent.wire.values import as_number, is_cut, read_json
 
 if TYPE_CHECKING:
     from any_agent.events import Event
@@ -61,7 +61,7 @@ class Decoder(ABC):
                     self._event(payload)
                 else:
                     self._other(kind, payload)
-            except ValueError as problem:
+            except (ValueError, RecursionError) as problem:
                 self._not_json(payload, problem)
             if assembly.ended:
                 break
@@ -75,7 +75,7 @@ class Decoder(ABC):
             for kind, payload in self._framer.close():
                 self._saw_event = True
                 # an event that is not JSON means here that the connection broke inside it
-                with contextlib.suppress(ValueError):
+                with contextlib.suppress(ValueError, RecursionError):
                     if kind == "data":
                         self._event(payload)
                     else:
@@ -96,9 +96,8 @@ class Decoder(ABC):
         """A comment between the events; mlx-lm and OpenRouter say in them how far they are."""
         word, _, numbers = text.partition(b" ")
         if word == b"keepalive" and b"/" in numbers:
-            done, _, total = numbers.partition(b"/")
-            if done.isdigit() and total.isdigit() and int(total):
-                self.assembly.state("prefill", min(int(done) / int(total), 1.0))
+            done, _, total = numbers.decode("latin-1").partition("/")
+            self.assembly.read_progress({"processed": as_number(done), "total": as_number(total)})
         elif text.endswith(b"PROCESSING"):
             self.assembly.state("queued", None)
 
@@ -111,8 +110,9 @@ class Decoder(ABC):
         else:
             self._error_event(data)
 
-    def _not_json(self, data: bytes, problem: ValueError) -> None:
-        self.assembly.fail(invalid_response(f"The server sent an event that is not JSON ({problem})", data[:400]))
+    def _not_json(self, data: bytes, problem: Exception) -> None:
+        why = "nested too deeply" if isinstance(problem, RecursionError) else problem
+        self.assembly.fail(invalid_response(f"The server sent an event that is not JSON ({why})", data[:400]))
 
     def _error_event(self, data: bytes) -> None:
         """An event named `error`, whatever its data look like."""
@@ -127,16 +127,16 @@ class Decoder(ABC):
             message = "The server answered with an HTML page, not with a model's answer: is base_url right?"
             self.assembly.fail(invalid_response(message, data[:4000]))
             return
-        body, _, tail = data.rpartition(b"data:") if data.rstrip().endswith(b"[DONE]") else (data, b"", b"")
+        # `data: [DONE]` glued to the end, as some servers have it
+        body = data.rpartition(b"data:")[0] if data.rstrip().endswith(b"[DONE]") else data
         try:
-            payload = read_json(body)
-        except ValueError as problem:
-            if (data[:1] in b"{[" and "end of data" in str(problem)) or ("Expecting" in str(problem) and not tail):
+            self._body(read_json(body))
+        except (ValueError, RecursionError) as problem:
+            if is_cut(body):
                 self.assembly.cut("the connection ended inside a JSON reply")
             else:
                 self.assembly.fail(invalid_response(f"The reply is not JSON ({problem})", data[:400]))
             return
-        self._body(payload)
         if not self.assembly.ended:
             self._end_of_stream()
 

@@ -21,16 +21,19 @@ from any_agent.errors import (
     ProviderError,
     StreamInterrupted,
 )
-from any_agent.wire.values import as_list, as_object, as_objects
+from any_agent.wire.values import as_list, as_number, as_object, as_objects
 
 __all__ = ("classify_body", "classify_payload", "invalid_response", "is_error_payload", "retry_after", "truncated")
 
 _MAX_MESSAGE = 2000
 _MAX_BODY = 4000
+_MAX_TEXT = 20_000
+#: error objects inside error objects are read no deeper
+_MAX_DEPTH = 8
 
 _CONTEXT = re.compile(
     r"prompt is too long|context window|maximum context length|exceeds the available context"
-    r"|exceed_context_size_error|exceeds the context length|longer than the (model's )?context"
+    r"|exceed_context_size|exceeds the context length|longer than the (model's )?context"
     r"|maximum prompt length|reduce the length|greater than the context length|does not fit in context"
     r"|exceeds the maximum number of tokens|context[_ ]length[_ ]exceeded|exceeds the limit of \d+"
     r"|exceeded model token limit|context size has been exceeded|inputs. tokens .* must be <="
@@ -107,9 +110,7 @@ class _Report:
 
 def is_error_payload(payload: Any) -> bool:
     """Whether a decoded JSON value reports an error rather than carrying a piece of an answer."""
-    if isinstance(payload, list):
-        return is_error_payload(as_list(payload)[:1][0]) if payload else False
-    data = as_object(payload)
+    data = as_object(as_list(payload)[0] if as_list(payload) else payload)
     return bool(data.get("error")) or data.get("object") == "error" or data.get("type") == "error"
 
 
@@ -165,12 +166,12 @@ def invalid_response(message: str, head: bytes = b"", *, status: int | None = 20
 
 def retry_after(headers: dict[str, str], now: float) -> float | None:
     """The seconds to wait that the headers ask for: milliseconds, seconds, a date, or a rate-limit reset."""
-    milliseconds = _number(headers.get("retry-after-ms"))
+    milliseconds = as_number(headers.get("retry-after-ms"))
     if milliseconds is not None:
-        return milliseconds / 1000
+        return max(milliseconds, 0.0) / 1000
     value = headers.get("retry-after")
     if value is not None:
-        seconds = _number(value)
+        seconds = as_number(value)
         if seconds is not None:
             return max(seconds, 0.0)
         try:
@@ -192,8 +193,11 @@ def _error(
     model: str = "",
     server: str = "",
 ) -> ProviderError:
+    report.message = (
+        report.message[:_MAX_MESSAGE].strip() or f"The server reported an error without words: {body[:200]}"
+    )
     kind = _kind(report, status)
-    message = report.message[:_MAX_MESSAGE]
+    message = report.message
     if kind == "model_not_found":
         message += f" (asked for {model!r})" if model and model not in message else ""
         message += "; list what the server has with `await adapter.list_models()`"
@@ -245,27 +249,29 @@ def _kind(report: _Report, status: int | None) -> ErrorKind:
     return "server_error"
 
 
-def _read(payload: Any, report: _Report) -> None:
+def _read(payload: Any, report: _Report, depth: int = 0) -> None:
     """Gather message, labels and status out of the shapes that servers use."""
+    if depth > _MAX_DEPTH:
+        return
     if isinstance(payload, str):
-        report.message = report.message or _inner_json(payload, report)
+        report.message = report.message or _inner_json(payload, report, depth)
     elif isinstance(payload, list):
         items = as_list(payload)
         if items and "msg" in as_object(items[0]):
             report.message = "; ".join(_validation_error(item) for item in as_objects(items))
         elif items:
-            _read(items[0], report)
+            _read(items[0], report, depth + 1)
     elif isinstance(payload, dict):
-        _read_object(as_object(payload), report)
+        _read_object(as_object(payload), report, depth + 1)
 
 
-def _read_object(data: dict[str, Any], report: _Report) -> None:
+def _read_object(data: dict[str, Any], report: _Report, depth: int) -> None:
     for key in ("code", "type", "status"):
         value = data.get(key)
         if isinstance(value, str) and not value.isdigit():
             report.labels += f" {value}"
     for key in ("http_status_code", "code", "status_code", "status"):
-        number = _number(data.get(key))
+        number = as_number(data.get(key))
         if number is not None and 300 <= number < 600 and report.status is None:
             report.status = int(number)
     known = {key: data[key] for key in ("n_prompt_tokens", "n_ctx", "failed_generation", "param") if data.get(key)}
@@ -282,7 +288,7 @@ def _read_object(data: dict[str, Any], report: _Report) -> None:
         report.message = next(iter(data))
 
 
-def _inner_json(text: str, report: _Report) -> str:
+def _inner_json(text: str, report: _Report, depth: int) -> str:
     """The text itself; if it is JSON again (proxies wrap), what that says."""
     if text[:1] in "{[":
         try:
@@ -290,7 +296,7 @@ def _inner_json(text: str, report: _Report) -> str:
         except (ValueError, RecursionError):
             return text
         if isinstance(payload, dict | list) and payload:
-            _read(payload, report)
+            _read(payload, report, depth + 1)
     return report.message or text
 
 
@@ -300,27 +306,18 @@ def _validation_error(item: dict[str, Any]) -> str:
 
 
 def _strip_html(text: str) -> str:
+    text = text[:_MAX_TEXT]
     if text.lstrip()[:1] != "<":
         return text.strip()
-    plain = re.sub(r"(?is)<(script|style).*?</\1\s*>|<[^>]*>", " ", text)
+    plain = re.sub(r"(?is)<(script|style)\b.*?(?:</\1\s*>|\Z)|<[^<>]*>", " ", text)
     return f"HTML page: {' '.join(plain.split())[:200] or '(empty)'}"
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return number if number == number and abs(number) < 1e12 else None
 
 
 def _duration(value: str | None) -> float | None:
     """Seconds in `6m0s`, `1.5s`, `120ms` or `30`."""
     if not value:
         return None
-    plain = _number(value)
+    plain = as_number(value)
     if plain is not None:
         return plain
     parts = re.findall(r"(\d+(?:\.\d+)?)(ms|h|m|s)", value[:40])

@@ -22,6 +22,7 @@ FrameKind = Literal["data", "error", "comment", "json"]
 Frame: TypeAlias = tuple[FrameKind, bytes]
 
 _HEAD = 400
+_BOM = b"\xef\xbb\xbf"
 
 
 class FrameTooLarge(Exception):
@@ -66,8 +67,11 @@ class Framer:
             raise FrameTooLarge(f"the response is larger than {MAX_RESPONSE >> 20} MB")
         if self._mode == "start":
             data = self._start(data)
+        elif len(self.head) < _HEAD:
+            self.head += data[: _HEAD - len(self.head)]
         if self._mode != "events":
-            self._keep(data)
+            if data:
+                self._keep(data)
             return []
         if self._after_cr:
             self._after_cr = False
@@ -106,17 +110,16 @@ class Framer:
         """Decide what the body is, once a byte that is not blank has come."""
         data = b"".join((*self._line.parts, data))
         self._line = _Line([], 0)
-        if data.startswith(b"\xef\xbb\xbf"):
+        if data.startswith(_BOM):
             data = data[3:]
-        elif b"\xef\xbb\xbf".startswith(data):
+        elif _BOM.startswith(data):
             return data
-        blank = data.lstrip()
-        if not blank:
-            return data
-        self.head = blank[:_HEAD]
-        is_body = blank[:1] in b"{[<" and not (self._lines and blank[:1] == b"{")
-        self._mode = "body" if is_body else "events"
-        return blank
+        data = data.lstrip()
+        if data:
+            self.head = data[:_HEAD]
+            is_body = data[:1] in b"{[<" and not (self._lines and data[:1] == b"{")
+            self._mode = "body" if is_body else "events"
+        return data
 
     def _keep(self, piece: bytes) -> None:
         self._line.parts.append(piece)
@@ -129,7 +132,7 @@ class Framer:
         """The events that are whole in `data`, nearly always one line each; returns what follows the last one."""
         *events, rest = data.split(b"\n\n")
         for event in events:
-            if event[:6] == b"data: " and len(event) > 8 and b"\n" not in event:
+            if event[:6] == b"data: " and 8 < len(event) < MAX_EVENT and event[6] > 32 and b"\n" not in event:
                 frames.append(("data", event[6:]))
             else:
                 self._take_lines([*event.split(b"\n"), b""], frames)

@@ -35,6 +35,7 @@ class HarmonySplitter:
         self._kind: Literal["thinking", "text", "call"] = "text"
         self._name = ""
         self._raw = ""
+        self._call: list[str] = []
 
     def feed(self, text: str) -> tuple[str, str]:
         """(thinking, text) that is certain by now."""
@@ -62,7 +63,7 @@ class HarmonySplitter:
         if self._header is not None:
             return "", ""
         if self._kind == "call":
-            self._end_call(held)
+            self._end_call(held, is_cut=True)
             return "", ""
         return (held, "") if self._kind == "thinking" else ("", held)
 
@@ -88,11 +89,16 @@ class HarmonySplitter:
                 return "", True
             return content, True
         if self._kind == "call":
+            keep = held_back(self._held, _ENDS)
+            self._call.append(self._held[: len(self._held) - keep])
+            self._held = self._held[len(self._held) - keep :]
             return "", False
         keep = held_back(self._held, _ENDS)
         content, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
         return content, False
 
-    def _end_call(self, content: str) -> None:
-        self.calls.append(FoundCall(self._name, content.strip()))
+    def _end_call(self, content: str, *, is_cut: bool = False) -> None:
+        content = "".join((*self._call, content))
+        self._call = []
+        self.calls.append(FoundCall(self._name, content.strip(), is_cut))
         self.withheld.append(self._raw + content)

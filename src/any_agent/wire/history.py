@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,12 +28,14 @@ from any_agent.types import (
 from any_agent.wire.values import as_list, as_object, as_objects
 
 if TYPE_CHECKING:
-    from any_agent.types import Profile, Role
+    from any_agent.types import Profile
 
 __all__ = ("History", "MessageLike", "parse_message", "prepare", "result_text")
 
 MessageLike: TypeAlias = Message | dict[str, Any]
 
+#: stands where the model would have answered
+_BRIDGE = "(no answer)"
 _NO_RESULT = "no result: the call was not carried out"
 
 
@@ -43,27 +46,33 @@ class History:
     messages: list[Message]
     notices: list[Notice]
 
-    def tool_name(self, call_id: str) -> str:
-        """The name of the tool that a result belongs to."""
-        for message in reversed(self.messages):
+    def tool_name(self, result: ToolResultBlock) -> str:
+        """The name of the tool that a result belongs to; ids may repeat over the turns."""
+        names: dict[str, str] = {}
+        for message in self.messages:
             for block in message.content:
-                if isinstance(block, ToolUseBlock) and block.id == call_id:
-                    return block.name
+                if isinstance(block, ToolUseBlock):
+                    names[block.id] = block.name
+                elif block is result:
+                    return names.get(result.tool_use_id, "")
         return ""
 
 
 def prepare(messages: Sequence[MessageLike], profile: Profile) -> History:
     """The conversation, ready to be encoded for the server of `profile`; the messages given are not touched."""
     notices: list[Notice] = []
-    parsed = [parse_message(message) for message in messages]
+    parsed = _with_results_together([parse_message(message) for message in messages])
     flat = [part for message in parsed for part in _split(message, keep_thought=message is parsed[-1])]
     if profile.system_first:
         flat = _system_first(flat)
     flat = _answered(flat, notices)
     if profile.alternate_roles:
         flat = _alternating(flat)
-    if profile.tool_call_id == "nine_alphanumeric":
-        flat = [_with_short_ids(message) for message in flat]
+    if profile.bridge_turns:
+        flat = _bridged(flat, notices)
+    if profile.tool_call_id != "any":
+        new_id = _short_id if profile.tool_call_id == "nine_alphanumeric" else _word_id
+        flat = [_with_ids(message, new_id) for message in flat]
     return History(flat, notices)
 
 
@@ -76,9 +85,11 @@ def parse_message(message: MessageLike) -> Message:
     if isinstance(message, Message):
         return message
     role: Any = {"developer": "system", "function": "tool"}.get(message.get("role", ""), message.get("role"))
-    if role == "tool":
-        return Message("tool", [ToolResultBlock(str(message.get("tool_call_id", "")), message.get("content"))])
     content = message.get("content")
+    if role == "tool":
+        parts = as_objects(content)
+        result: Any = [_part(part) for part in parts] if parts and all("type" in part for part in parts) else content
+        return Message("tool", [ToolResultBlock(str(message.get("tool_call_id", "")), result)])
     calls = as_objects(message.get("tool_calls"))
     thought = message.get("reasoning_content") or message.get("reasoning")
     if not calls and not thought and not isinstance(content, list):
@@ -108,12 +119,16 @@ def result_text(content: Any) -> tuple[str, list[ImageBlock]]:
         return text or f"({len(images)} image{'s' if len(images) > 1 else ''})", images
     try:
         return json.dumps(content, ensure_ascii=False), []
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         pass
     try:
         return msgspec.json.encode(content).decode(), []
-    except (TypeError, ValueError, msgspec.MsgspecError):
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        pass
+    try:
         return str(content), []
+    except RecursionError:
+        return f"({type(content).__name__})", []
 
 
 def _part(part: dict[str, Any]) -> Block:
@@ -149,11 +164,28 @@ def _split(message: Message, *, keep_thought: bool) -> list[Message]:
     results: list[Block] = [block for block in message.content if isinstance(block, ToolResultBlock)]
     others = [block for block in message.content if not _is_empty(block)]
     if not results:
-        keep = any(keep_thought or not isinstance(block, ThinkingBlock) for block in others)
+        speaks = (TextBlock, ToolUseBlock) if message.role == "assistant" else (TextBlock, ImageBlock)
+        keep = any(keep_thought or isinstance(block, speaks) for block in others)
         return [Message(message.role, others)] if keep else []
     images = [image for block in results for image in result_text(getattr(block, "content", None))[1]]
     beside: list[Block] = [*images, *(block for block in others if isinstance(block, TextBlock | ImageBlock))]
     return [Message("tool", results), *([Message("user", beside)] if beside else [])]
+
+
+def _with_results_together(messages: list[Message]) -> list[Message]:
+    """Results that follow each other as one message, so that images in them come after the last one."""
+    together: list[Message] = []
+    for message in messages:
+        last = together[-1] if together else None
+        if last is not None and _is_results(last) and _is_results(message):
+            together[-1] = Message("tool", [*_blocks(last.content), *_blocks(message.content)])
+        else:
+            together.append(message)
+    return together
+
+
+def _is_results(message: Message) -> bool:
+    return not isinstance(message.content, str) and any(isinstance(item, ToolResultBlock) for item in message.content)
 
 
 def _is_empty(block: Block) -> bool:
@@ -218,6 +250,17 @@ def _alternating(messages: list[Message]) -> list[Message]:
     return result
 
 
+def _bridged(messages: list[Message], notices: list[Notice]) -> list[Message]:
+    """A turn of the model between results and a prompt, where it was broken off: templates of Mistral demand one."""
+    result: list[Message] = []
+    for message in messages:
+        if result and result[-1].role == "tool" and message.role == "user":
+            result.append(Message("assistant", _BRIDGE))
+            notices.append(Notice("turn_bridged", "a turn of the model was missing between results and a prompt"))
+        result.append(message)
+    return result
+
+
 def _joined(first: str | list[Block], second: str | list[Block]) -> str | list[Block]:
     if isinstance(first, str) and isinstance(second, str):
         return f"{first}\n\n{second}"
@@ -228,19 +271,23 @@ def _blocks(content: str | list[Block]) -> list[Block]:
     return [TextBlock(content)] if isinstance(content, str) else content
 
 
-def _with_short_ids(message: Message) -> Message:
+def _with_ids(message: Message, new_id: Callable[[str], str]) -> Message:
     if isinstance(message.content, str):
         return message
     blocks: list[Block] = []
     for block in message.content:
         if isinstance(block, ToolUseBlock):
-            blocks.append(replace(block, id=_short_id(block.id)))
+            blocks.append(replace(block, id=new_id(block.id)))
         elif isinstance(block, ToolResultBlock):
-            blocks.append(replace(block, tool_use_id=_short_id(block.tool_use_id)))
+            blocks.append(replace(block, tool_use_id=new_id(block.tool_use_id)))
         else:
             blocks.append(block)
-    role: Role = message.role
-    return Message(role, blocks)
+    return Message(message.role, blocks)
+
+
+def _word_id(call_id: str) -> str:
+    """Letters, digits, `_` and `-`, always the same for the same id."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", call_id) or "call"
 
 
 def _short_id(call_id: str) -> str:

@@ -21,7 +21,7 @@ from any_agent.wire.request import (
 from any_agent.wire.schema import tool_schema
 from any_agent.wire.toolcalls import CallPiece
 from any_agent.wire.usage import read_usage
-from any_agent.wire.values import as_object, as_objects, as_word, read_json
+from any_agent.wire.values import as_number, as_object, as_objects, as_word, read_json
 
 __all__ = ("OllamaDecoder", "encode_ollama")
 
@@ -36,8 +36,23 @@ class OllamaDecoder(Decoder):
 
     lines = True
 
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        #: lines that are no JSON each: those of one object that somebody wrote over several lines
+        self._lines: list[bytes] = []
+
     def _event(self, data: bytes) -> None:
-        self._body(read_json(data))
+        if self._lines or (data.strip() in (b"{", b"[") and not self.assembly.begun):
+            self._lines.append(data)
+        else:
+            self._body(read_json(data))
+
+    def _end_of_stream(self) -> None:
+        lines, self._lines = self._lines, []
+        if lines:
+            self._whole_body(b"\n".join(lines))
+        else:
+            super()._end_of_stream()
 
     def _body(self, payload: Any) -> None:
         assembly = self.assembly
@@ -75,8 +90,8 @@ class OllamaDecoder(Decoder):
             # zero is left out by the server: the whole prompt was cached
             line.setdefault("prompt_eval_count", 0)
         assembly.usage = read_usage(line, assembly.usage)
-        count, nanoseconds = line.get("eval_count"), line.get("eval_duration")
-        if isinstance(count, int) and isinstance(nanoseconds, int) and nanoseconds > 0:
+        count, nanoseconds = as_number(line.get("eval_count")), as_number(line.get("eval_duration"))
+        if count is not None and nanoseconds is not None and nanoseconds > 0:
             assembly.tokens_per_s = count / (nanoseconds / 1e9)
         assembly.raw = line
         assembly.finish()
@@ -118,6 +133,7 @@ def encode_ollama(request: Request, profile: Profile) -> Encoded:
     >>> encode_ollama(Request("m", [Message("user", "hi")], max_tokens=5), Profile("ollama")).body["options"]
     {'num_predict': 5}
     """
+    profile = replace(profile, image_urls=False)  # the protocol has no place for an address
     history = prepare(request.messages, profile)
     notices = history.notices
     options = without_none(
@@ -163,7 +179,7 @@ def _encode_message(message: Message, history: History, profile: Profile) -> lis
                 {
                     "role": "tool",
                     "content": result_text(block.content)[0],
-                    "tool_name": history.tool_name(block.tool_use_id) or None,
+                    "tool_name": history.tool_name(block) or None,
                     "tool_call_id": block.tool_use_id or None,
                 }
             )

@@ -102,7 +102,9 @@ class OpenAIChatDecoder(Decoder):
     'end_turn'
     """
 
+    #: what deltas have brought; a `message` that says it once more is not listened to
     _delta_text = False
+    _delta_rest = False
     _message_text = ""
 
     def _event(self, data: bytes) -> None:
@@ -133,7 +135,7 @@ class OpenAIChatDecoder(Decoder):
             return
         self.assembly.raw = payload
         self.chunk(read_chunk(payload))
-        if not self.assembly.ended and self.assembly.label is None and self._message_text:
+        if not self.assembly.ended and self.assembly.label is None and self.assembly.begun:
             self.assembly.finish()  # a whole reply is whole, with or without a label
 
     def chunk(self, chunk: Chunk) -> None:
@@ -171,6 +173,7 @@ class OpenAIChatDecoder(Decoder):
             assembly.read_progress(chunk.prompt_progress)
 
     def _delta(self, content: Any, delta: Delta) -> None:
+        self._delta_rest = self._delta_rest or delta != _NOTHING_ELSE
         self._rest_of(delta)
         if isinstance(content, str):
             self.assembly.text(content)
@@ -207,16 +210,18 @@ class OpenAIChatDecoder(Decoder):
             else:
                 fresh = ""
                 self._content_parts(message.content)
-            self._rest_of(message)
+            if not self._delta_rest:
+                self._rest_of(message)
             if fresh:
                 self.assembly.text(fresh)
-        if message.tool_calls:
+        if message.tool_calls and not (self._delta_rest and self.assembly.calls):
             self._tool_calls(message.tool_calls)
 
     def _finish_label(self, choice: Choice) -> None:
         label = as_word(choice.finish_reason) or as_word(choice.camel_finish_reason)
         if label is None:
             return
+        self.assembly.release()
         native = choice.native_finish_reason
         broken = _BROKEN.get(label.lower()) or (_BROKEN.get(native.lower()) if isinstance(native, str) else None)
         if broken == "aborted":
@@ -245,12 +250,11 @@ class OpenAIChatDecoder(Decoder):
 
     def _reasoning_details(self, details: Any, thought: str) -> str:
         """Keep OpenRouter's details for replay; what they say counts only if no plain field said it."""
+        said = ""
         for detail in as_objects(details):
             self.assembly.keep_thought("reasoning_details", detail)
-            said = detail.get("text") or detail.get("summary")
-            if not thought and isinstance(said, str):
-                thought = said
-        return thought
+            said += as_word(detail.get("text")) or as_word(detail.get("summary")) or ""
+        return thought or said
 
     def _thinking_blocks(self, blocks: Any) -> None:
         for block in as_objects(blocks):

@@ -87,7 +87,7 @@ def _encode_message(message: Message, history: History, profile: Profile) -> lis
                 {
                     "role": "tool",
                     "tool_call_id": block.tool_use_id,
-                    "name": history.tool_name(block.tool_use_id) or None if profile.tool_result_name else None,
+                    "name": history.tool_name(block) or None if profile.tool_result_name else None,
                     "content": result_text(block.content)[0],
                 }
             )

@@ -15,15 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from any_agent.wire.values import as_list, as_object
+from any_agent.wire.values import as_list, as_object, whole_text
 
 __all__ = ("Parsed", "coerce", "parse_arguments", "read_values")
 
 _MAX_LITERAL = 100_000
 
-_FENCE = re.compile(r"^\s*```[a-zA-Z]*\s*\n?(.*?)\n?\s*```\s*$", re.DOTALL)
-_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_FENCE_START = re.compile(r"```[a-zA-Z]*")
+_TRAILING_COMMA = re.compile(r",(\s*+[}\]])")
+#: also one that does not end, so that a cut text is not searched again from each of its quotes
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 #: a backslash that begins no JSON escape (`\b` and `\f` before a word are a path, not control characters)
 _STRAY_BACKSLASH = re.compile(r'\\(?!["\\/nrtu]|[bf](?![a-z]))|\\u(?![0-9a-fA-F]{4})')
 
@@ -56,6 +57,8 @@ def parse_arguments(raw: str | dict[str, Any] | None, *, lenient: bool) -> Parse
         values, rules = read_values(text, lenient=lenient)
     except ValueError as problem:
         return Parsed([], f"Invalid JSON: {problem}")
+    if not values:
+        return Parsed([{}], None, rules)
     if lenient and len(values) == 1 and isinstance(values[0], str) and values[0].strip() != text:
         inner = parse_arguments(values[0], lenient=True)
         return Parsed(inner.values, inner.error, [*rules, "double_encoded", *inner.rules])
@@ -119,16 +122,17 @@ def _values(text: str, *, strict: bool = True) -> list[Any]:
             values.append(value)
             while position < len(text) and text[position].isspace():
                 position += 1
+        return whole_text(values) if "\\u" in text else values
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    return values
 
 
 def _repaired(text: str) -> tuple[list[Any], list[str]] | None:
     rules: list[str] = []
-    fenced = _FENCE.match(text)
-    if fenced:
-        text = fenced.group(1).strip()
+    fence = _FENCE_START.match(text.lstrip())
+    fenced = fence is not None and text.rstrip().endswith("```")
+    if fence is not None and fenced:
+        text = text.strip()[fence.end() : -3].strip()
         rules.append("code_fence")
     original = text
     changes: tuple[tuple[str, Callable[[str], str]], ...] = (
@@ -169,22 +173,22 @@ def _python_literal(text: str) -> Any:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)
+            warnings.simplefilter("ignore")
             value = ast.literal_eval(text)
         value = json.loads(json.dumps(value))
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return None
-    return as_object(value) or as_list(value) or None
+    return as_object(value) or as_list(value) or (value if isinstance(value, str) else None)
 
 
 def _coerced(value: str, schema: dict[str, Any]) -> Any:
     kinds = schema.get("type")
     wanted: set[str] = {kinds} if isinstance(kinds, str) else {str(kind) for kind in as_list(kinds)}
-    if "string" in wanted or not wanted & {"object", "array", "number", "integer", "boolean"}:
+    if "string" in wanted or not wanted & {"object", "array", "number", "integer", "boolean", "null"}:
         return value
     word = value.strip()
     try:
-        found = json.loads(word.lower() if word in ("True", "False", "None") else word)
+        found = json.loads({"True": "true", "False": "false", "None": "null"}.get(word, word))
     except (ValueError, RecursionError):
         return value
     fits = {

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from any_agent.events import Notice
 from any_agent.types import Block, ImageBlock, TextBlock, ToolSpec
 from any_agent.wire.values import as_object
@@ -135,4 +137,7 @@ def checked_image(image: ImageBlock, profile: Profile) -> ImageBlock:
 
 def arguments_text(arguments: dict[str, Any]) -> str:
     """The arguments of a past call, as JSON that every server can read back."""
-    return json.dumps(arguments, ensure_ascii=False)
+    try:
+        return json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return msgspec.json.encode(arguments).decode()  # what is no number in JSON becomes null

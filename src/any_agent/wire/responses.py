@@ -31,7 +31,7 @@ from any_agent.wire.request import (
 from any_agent.wire.schema import tool_schema
 from any_agent.wire.toolcalls import CallPiece
 from any_agent.wire.usage import read_usage
-from any_agent.wire.values import as_object, as_objects, as_word, read_json
+from any_agent.wire.values import as_key, as_object, as_objects, as_word, read_json
 
 __all__ = ("ResponsesDecoder", "encode_responses")
 
@@ -41,6 +41,7 @@ class _Event(msgspec.Struct):
     delta: Any = None
     output_index: Any = None
     item_id: Any = None
+    content_index: Any = None
     item: Any = None
     text: Any = None
     refusal: Any = None
@@ -66,7 +67,7 @@ class ResponsesDecoder(Decoder):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         #: (item, what) of which something has come already: text, thinking, arguments, call
-        self._seen: set[tuple[Any, str]] = set()
+        self._seen: set[tuple[Any, ...]] = set()
         self._thought_kind: dict[Any, str] = {}
 
     def _event(self, data: bytes) -> None:
@@ -105,15 +106,15 @@ class ResponsesDecoder(Decoder):
             self._end(response)
 
     def _item_event(self, kind: str, event: _Event) -> None:
-        key = event.output_index if event.output_index is not None else event.item_id
+        key = as_key(event.output_index if event.output_index is not None else event.item_id)
         if kind == "response.output_text.delta":
-            self._text(key, event.delta)
+            self._text(key, event.content_index, event.delta)
         elif kind == "response.output_text.done":
-            self._text(key, event.text, only_if_unseen=True)
+            self._text(key, event.content_index, event.text, only_if_unseen=True)
         elif kind == "response.refusal.delta":
-            self._text(key, event.delta, refused=True)
+            self._text(key, event.content_index, event.delta, refused=True)
         elif kind == "response.refusal.done":
-            self._text(key, event.refusal, only_if_unseen=True, refused=True)
+            self._text(key, event.content_index, event.refusal, only_if_unseen=True, refused=True)
         elif kind in ("response.reasoning_text.delta", "response.reasoning_summary_text.delta"):
             self._thought(key, kind, event)
         elif kind == "response.function_call_arguments.delta":
@@ -122,12 +123,14 @@ class ResponsesDecoder(Decoder):
             self._arguments(key, event.arguments, only_if_unseen=True)
         elif kind in ("response.output_item.added", "response.output_item.done"):
             item = as_object(event.item)
-            key = event.output_index if event.output_index is not None else item.get("id")
+            key = as_key(event.output_index if event.output_index is not None else item.get("id"))
             self._item(key, item, done=kind.endswith("done"))
 
-    def _text(self, key: Any, text: Any, *, only_if_unseen: bool = False, refused: bool = False) -> None:
-        if isinstance(text, str) and text and not (only_if_unseen and (key, "text") in self._seen):
-            self._seen.add((key, "text"))
+    def _text(self, key: Any, part: Any, text: Any, *, only_if_unseen: bool = False, refused: bool = False) -> None:
+        """Words of one part of an item; a server that does not number the parts has told all of them, or none."""
+        seen = {(key, "text", as_key(part)), (key, "text", None)} & self._seen
+        if isinstance(text, str) and text and not (only_if_unseen and seen):
+            self._seen |= {(key, "text"), (key, "text", as_key(part))}
             self.assembly.refused = self.assembly.refused or refused
             self.assembly.text(text)
 
@@ -154,9 +157,9 @@ class ResponsesDecoder(Decoder):
                 self.assembly.call(CallPiece(key, identifier, as_word(item.get("name"))))
             self._arguments(key, item.get("arguments"), only_if_unseen=True)
         elif kind == "message":
-            for part in as_objects(item.get("content")):
-                self._text(key, part.get("text"), only_if_unseen=True)
-                self._text(key, part.get("refusal"), only_if_unseen=True, refused=True)
+            for number, part in enumerate(as_objects(item.get("content"))):
+                self._text(key, number, part.get("text"), only_if_unseen=True)
+                self._text(key, number, part.get("refusal"), only_if_unseen=True, refused=True)
             if done:
                 self.assembly.end_block()
         elif kind == "reasoning":
@@ -190,11 +193,14 @@ class ResponsesDecoder(Decoder):
         assembly.finish()
 
     def _fill_in(self, output: list[dict[str, Any]]) -> None:
-        """Items of the snapshot of a kind of which nothing has come."""
-        seen = {what for _, what in self._seen}
-        needs = {"message": "text", "reasoning": "thinking", "function_call": "call"}
+        """Items of the snapshot beyond those of their kind that have come: positions and ids are not reliable."""
+        marks = {"message": "text", "reasoning": "thinking", "function_call": "call"}
+        missing = {mark: sum(1 for seen in self._seen if seen[1:] == (mark,)) for mark in marks.values()}
         for position, item in enumerate(output):
-            if needs.get(str(item.get("type"))) not in seen:
+            mark = marks.get(str(item.get("type")), "")
+            if missing.get(mark, 0) > 0:
+                missing[mark] -= 1
+            else:
                 self._item(("snapshot", position), item, done=True)
 
 

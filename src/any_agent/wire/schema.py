@@ -14,6 +14,8 @@ __all__ = ("simplify", "tool_schema")
 _MAX_DEPTH = 32
 #: keywords whose values are schemas, maps of schemas, or lists of schemas
 _MAPS = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+#: keywords whose values are just that
+_VALUES = ("default", "const", "enum", "examples", "example", "required")
 
 
 def tool_schema(parameters: dict[str, Any], profile: Profile) -> dict[str, Any]:
@@ -48,6 +50,9 @@ def simplify(schema: dict[str, Any], *, drop: tuple[str, ...] = (), needs_type: 
         result: dict[str, Any] = {}
         for key, value in source.items():
             if key in ("$defs", "definitions", "not") or key in drop:
+                continue
+            if key in _VALUES:
+                result[key] = value
                 continue
             # a property may have any name, also that of a keyword
             mapped = {name: walk(item, open_refs) for name, item in as_object(value).items()} if key in _MAPS else None

@@ -10,9 +10,9 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from any_agent.wire.repair import read_values
 from any_agent.wire.thinktags import held_back
@@ -28,6 +28,8 @@ class FoundCall:
 
     name: str
     arguments: dict[str, Any] | str
+    #: the output ended before the call did
+    is_cut: bool = field(default=False, compare=False)
 
 
 #: opening marker → what may close it; without a closer, the end of the output does
@@ -53,123 +55,167 @@ _BLOCKS: dict[str, tuple[str, ...]] = {
 }
 _OPENERS = tuple(_BLOCKS)
 _CLOSERS = tuple({closer for closers in _BLOCKS.values() for closer in closers})
+_LONGEST_CLOSER = max(map(len, _CLOSERS))
+#: JSON whose first key has not come after so many characters is text
+_MAX_START = 500
 _OPENER = re.compile("|".join(re.escape(opener) for opener in sorted(_OPENERS, key=len, reverse=True)))
 
 _NAME_KEYS = ("name", "function", "tool", "tool_name", "function_name")
 _ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "params")
-_BARE_START = re.compile(r'\s*(?:```(?:json)?\s*)?\[?\s*\{\s*"(\w+)"\s*:\s*(?:"([^"]*)"|\S)')
-_BARE_MAYBE = re.compile(r'\s*(?:`{1,3}|```(?:j|js|jso|json)?\s*)?(?:\[?\s*(?:\{\s*(?:"(?:\w*(?:"\s*:?\s*)?)?)?)?)?\Z')
+_BARE_START = re.compile(r'\s*(?:```(?:json)?\s*)?\[?\s*\{\s*"(\w+)"\s*:\s*(?:"([^"]*)"|[^\s"])')
+_BARE_MAYBE = re.compile(
+    r'\s*(?:`{1,3}|```(?:j|js|jso|json)?\s*)?(?:\[?\s*(?:\{\s*(?:"(?:\w*(?:"\s*(?::\s*(?:"[^"]*)?)?)?)?)?)?)?\Z'
+)
 _BARE_KEYS = (*_NAME_KEYS, *_ARGUMENT_KEYS, "type", "id")
 
-_FUNCTION = re.compile(r"<function=([^>\s]+)\s*>(.*?)(?:</function>|\Z)", re.DOTALL)
-_PARAMETER = re.compile(r"<parameter=([^>\s]+)\s*>\n?(.*?)\n?(?:</parameter>|(?=<parameter=)|\Z)", re.DOTALL)
-_INVOKE = re.compile(r'<(?:｜DSML｜)?invoke name="([^"]+)"\s*>(.*?)(?:</(?:｜DSML｜)?invoke>|\Z)', re.DOTALL)
+# names are limited so that nothing is searched for in all that follows, again and again
+_FUNCTION = re.compile(r"<function=([^>\s]{1,128})\s*>(.*?)(</function>|\Z)", re.DOTALL)
+_PARAMETER = re.compile(r"<parameter=([^>\s]{1,128})\s*>\n?(.*?)\n?(?:</parameter>|(?=<parameter=)|\Z)", re.DOTALL)
+_INVOKE = re.compile(r'<(?:｜DSML｜)?invoke name="([^"]{1,128})"\s*>(.*?)(</(?:｜DSML｜)?invoke>|\Z)', re.DOTALL)
 _NAMED_PARAMETER = re.compile(
-    r'<(?:｜DSML｜)?parameter name="([^"]+)"[^>]*>(.*?)(?:</(?:｜DSML｜)?parameter>|\Z)', re.DOTALL
+    r'<(?:｜DSML｜)?parameter name="([^"]{1,128})"[^>]*>(.*?)(?:</(?:｜DSML｜)?parameter>|\Z)', re.DOTALL
 )
-_GLM_NAME = re.compile(r"\s*([\w.\-]+)\s*(?=<arg_key>|\Z)")
+_GLM_NAME = re.compile(r"\s*([\w.\-]{1,128})\s*(?=<arg_key>|\Z)")
 _GLM_PAIR = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)(?:</arg_value>|\Z)", re.DOTALL)
 _DEEPSEEK = re.compile(
-    r"<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?\s*([\w.\-]+)\s*(?:<｜tool▁sep｜>)?(.*?)(?:<｜tool▁call▁end｜>|\Z)",
+    r"<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?\s*([\w.\-]{1,128})\s*(?:<｜tool▁sep｜>)?(.*?)(<｜tool▁call▁end｜>|\Z)",
     re.DOTALL,
 )
 _KIMI = re.compile(
-    r"<\|tool_call_begin\|>\s*([\w.\-]+?)(?::\d+)?\s*<\|tool_call_argument_begin\|>(.*?)(?:<\|tool_call_end\|>|\Z)",
+    r"<\|tool_call_begin\|>\s*([\w.\-]{1,128}?)(?::\d+)?\s*<\|tool_call_argument_begin\|>(.*?)(<\|tool_call_end\|>|\Z)",
     re.DOTALL,
 )
-_MISTRAL = re.compile(
-    r"(?:\[TOOL_CALLS\])?\s*([\w.\-]+)\s*(?:\[CALL_ID\][\w\-]*)?(?:\[ARGS\])?\s*(\{.*?)(?=\[TOOL_CALLS\]|\Z)", re.DOTALL
-)
-_CALL_PREFIX = re.compile(r"call:\s*([\w.\-]+)\s*(\{.*)", re.DOTALL)
+_MISTRAL = re.compile(r"\s*([\w.\-]{1,128})\s*(?:\[CALL_ID\][\w\-]*)?(?:\[ARGS\])?\s*(\{.*)", re.DOTALL)
+_CALL_PREFIX = re.compile(r"call:\s*([\w.\-]{1,128})\s*(\{.*)", re.DOTALL)
 _JSON_NAME = re.compile(r'"(?:name|function|tool|tool_name)"\s*:\s*"([^"]+)"')
 
 
 class TextCallScanner:
-    """Feed it text; it returns what may be shown. What it finds is in `calls` after `close()`."""
+    """Feed it text; it returns what may be shown. What it finds is in `calls`.
+
+    It is in one of these states:
+    - `start`: nothing but what may begin bare JSON has come;
+    - `bare`: the output is JSON so far, and is withheld to its end;
+    - `text`: what comes is shown, but for what may begin a marker;
+    - `block`: a marker has opened, and everything is withheld until one closes it;
+    - `after`: a call has ended; white space and closing tags that follow it go.
+    """
 
     def __init__(self, tools: Mapping[str, dict[str, Any]], *, bare_json: bool = True) -> None:
         self.calls: list[FoundCall] = []
         #: the raw text of the calls, which was not shown
         self.withheld: list[str] = []
         self._tools = tools
+        self._state: Literal["start", "bare", "text", "block", "after"] = "start" if bare_json else "text"
         self._held = ""
+        self._block: list[str] = []
+        self._tail = ""
         self._opener = ""
-        self._at_start = bare_json
-        self._bare = False
+
+    @property
+    def is_holding(self) -> bool:
+        """Something has been fed that was neither shown nor found to be a call."""
+        return bool(self._held or self._block)
 
     def feed(self, text: str) -> str:
         """What of the text so far may be shown now."""
-        if not self._held and not self._at_start and "<" not in text and "[" not in text:
+        if self._state == "text" and not self._held and "<" not in text and "[" not in text:
             return text
-        self._held += text
-        if self._at_start and not self._decide_bare():
-            return ""
-        return "".join(self._shown())
+        shown: list[str] = []
+        rest: str | None = text
+        while rest is not None:
+            match self._state:
+                case "start":
+                    rest = self._at_start(rest)
+                case "bare":
+                    self._block.append(rest)
+                    rest = None
+                case "text":
+                    rest = self._in_text(rest, shown)
+                case "block":
+                    rest = self._in_block(rest, shown)
+                case "after":
+                    rest = self._after_call(rest)
+        return "".join(shown)
+
+    def release(self) -> str:
+        """The beginning of a marker that will not come."""
+        return self._become_text() if self._state == "text" else ""
 
     def close(self) -> str:
         """What was held back and is text after all."""
-        if self._bare or self._opener:
-            raw, opener = self._held, self._opener
-            self._held = self._opener = ""
-            if self._record(raw, _bare_calls(raw) if self._bare else _calls_in(raw, opener)):
-                return ""
-            return raw
-        rest, self._held = self._held, ""
-        return "" if self.calls and not _without_closer(rest).strip() else rest
+        state, held, raw = self._state, self._held, "".join(self._block)
+        self._state, self._held, self._block = "text", "", []
+        if state == "bare":
+            return "" if self._record(raw, _bare_calls(raw)) else raw
+        if state == "block":
+            return "" if self._record(raw, _calls_in(raw, self._opener, is_closed=False)) else raw
+        return "" if state == "after" and not held.strip() else held
 
-    def _decide_bare(self) -> bool:
-        """Whether it is settled that the output is, or is not, bare JSON; sets `_at_start` to false if it is not."""
-        if self._bare:
-            return False
+    def _at_start(self, text: str) -> str | None:
+        self._held += text
         start = _BARE_START.match(self._held)
         if start:
             key, value = start.group(1), start.group(2)
             is_other = key in _NAME_KEYS and value is not None and clean_name(value, self._tools) not in self._tools
             if key in _BARE_KEYS and not is_other:
-                self._bare = True
-                return False
-        elif _BARE_MAYBE.match(self._held):
-            return False
-        self._at_start = False
-        return True
+                self._state, self._block, self._held = "bare", [self._held], ""
+                return None
+        elif len(self._held) < _MAX_START and _BARE_MAYBE.match(self._held):
+            return None
+        return self._become_text()
 
-    def _shown(self) -> Iterator[str]:
-        while self._held:
-            if not self._opener:
-                found = _OPENER.search(self._held)
-                if found is None:
-                    yield self._without_tail()
-                    return
-                yield self._held[: found.start()]
-                self._held = self._held[found.start() :]
-                self._opener = found.group()
-            end = self._end_of_block()
-            if end is None:
-                return
-            block, self._held = self._held[:end], self._held[end:]
-            calls = _calls_in(block, self._opener)
-            self._opener = ""
-            if self._record(block, calls):
-                self._held = _without_closer(self._held)
-            else:
-                yield block
+    def _in_text(self, text: str, shown: list[str]) -> str | None:
+        self._held += text
+        found = _OPENER.search(self._held)
+        if found is None:
+            keep = held_back(self._held, _OPENERS)
+            shown.append(self._held[: len(self._held) - keep])
+            self._held = self._held[len(self._held) - keep :]
+            return None
+        shown.append(self._held[: found.start()])
+        rest = self._held[found.end() :]
+        self._state, self._held, self._tail, self._opener = "block", "", "", found.group()
+        self._block = [self._opener]
+        return rest
 
-    def _without_tail(self) -> str:
-        keep = held_back(self._held, _OPENERS)
-        if self.calls and not _without_closer(self._held).strip():
-            keep = len(self._held)  # only white space and closing tags since the last call, so far
-        elif self.calls:
-            keep = max(keep, held_back(self._held, _CLOSERS))
-        shown, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
-        return shown
+    def _in_block(self, text: str, shown: list[str]) -> str | None:
+        window = self._tail + text
+        ends = [place + len(mark) for mark in _BLOCKS[self._opener] if (place := window.find(mark)) >= 0]
+        if not ends:
+            self._block.append(text)
+            self._tail = window[-_LONGEST_CLOSER:]
+            return None
+        end = min(ends) - len(self._tail)
+        raw = "".join((*self._block, text[:end]))
+        self._block = []
+        if self._record(raw, _calls_in(raw, self._opener, is_closed=True)):
+            self._state = "after"
+        else:
+            shown.append(raw)
+            self._state = "text"
+        return text[end:]
 
-    def _end_of_block(self) -> int | None:
-        ends = [
-            position + len(closer)
-            for closer in _BLOCKS[self._opener]
-            if (position := self._held.find(closer, len(self._opener))) >= 0
-        ]
-        return min(ends) if ends else None
+    def _after_call(self, text: str) -> str | None:
+        self._held += text
+        rest = self._held.lstrip()
+        if not rest:
+            return None
+        closer = next((closer for closer in _CLOSERS if rest.startswith(closer)), None)
+        if closer is not None:
+            self._held = ""
+            return rest[len(closer) :]
+        if _OPENER.match(rest):
+            self._state, self._held = "text", ""
+            return rest
+        if any(marker.startswith(rest) for marker in (*_CLOSERS, *_OPENERS)):
+            return None
+        return self._become_text()
+
+    def _become_text(self) -> str:
+        held, self._held = self._held, ""
+        self._state = "text"
+        return held
 
     def _record(self, raw: str, calls: list[FoundCall]) -> bool:
         for call in calls:
@@ -181,24 +227,23 @@ class TextCallScanner:
         return True
 
 
-def _without_closer(text: str) -> str:
-    stripped = text.lstrip()
-    closer = next((closer for closer in _CLOSERS if stripped.startswith(closer)), None)
-    return text if closer is None else stripped[len(closer) :]
+def _calls_in(block: str, opener: str, *, is_closed: bool) -> list[FoundCall]:
+    """The calls in a block, from its opening marker to its closing one, in whichever notation.
 
-
-def _calls_in(block: str, opener: str) -> list[FoundCall]:
-    """The calls in a block, from its opening marker to its closing one, in whichever notation."""
+    Arguments in JSON show themselves whether they are whole; in tags they are only as whole as the last one is
+    closed, so what is not is left as it was written, and will not be understood.
+    """
     for pattern in (_DEEPSEEK, _KIMI):
-        found = [FoundCall(name, _unfenced(text)) for name, text in pattern.findall(block)]
+        found = [FoundCall(name, _unfenced(text), not end) for name, text, end in pattern.findall(block)]
         if found:
             return found
-    functions = _FUNCTION.findall(block)
-    if functions:
-        return [FoundCall(name, _pairs(_PARAMETER, body) or body) for name, body in functions]
-    invokes = _INVOKE.findall(block)
-    if invokes:
-        return [FoundCall(name, _pairs(_NAMED_PARAMETER, body)) for name, body in invokes]
+    for pattern, parameter in ((_FUNCTION, _PARAMETER), (_INVOKE, _NAMED_PARAMETER)):
+        written = pattern.findall(block)
+        if written:
+            return [
+                FoundCall(name, (_pairs(parameter, body) if end else {}) or (body if body.strip() else {}), not end)
+                for name, body, end in written
+            ]
     body = block.removeprefix(opener)
     for closer in _BLOCKS[opener]:
         body = body.removesuffix(closer)
@@ -206,10 +251,11 @@ def _calls_in(block: str, opener: str) -> list[FoundCall]:
     if called:
         return [FoundCall(called.group(1), called.group(2))]
     if opener == "[TOOL_CALLS]" and not body.lstrip().startswith(("[", "{")):
-        return [FoundCall(name, text.strip()) for name, text in _MISTRAL.findall(body)]
+        parts = [_MISTRAL.match(part) for part in body.split("[TOOL_CALLS]")]
+        return [FoundCall(part.group(1), part.group(2).strip()) for part in parts if part]
     name = _GLM_NAME.match(body)
     if name:
-        return [FoundCall(name.group(1), _pairs(_GLM_PAIR, body))]
+        return [FoundCall(name.group(1), _pairs(_GLM_PAIR, body) if is_closed else body, not is_closed)]
     return _json_calls(body)
 
 
@@ -218,22 +264,32 @@ def _pairs(pattern: re.Pattern[str], body: str) -> dict[str, Any]:
 
 
 def _unfenced(text: str) -> str:
-    return re.sub(r"^\s*```(?:json)?\s*|\s*```\s*$", "", text.strip())
+    text = text.strip()
+    if text.startswith("```"):
+        text = text[3:].removeprefix("json").strip()
+    return text.removesuffix("```").strip()
 
 
 def _json_calls(body: str) -> list[FoundCall]:
     """Calls as JSON: an object, an array of them, or several objects in a row (also with `;` in between)."""
     text = body.strip()
+    calls = [_json_call(as_object(value)) for value in _json_values(text)]
+    if calls:
+        return [call for call in calls if call is not None] if all(calls) else []
+    named = _JSON_NAME.search(text)
+    return [FoundCall(named.group(1), text)] if named else []
+
+
+def _json_values(text: str) -> list[Any]:
+    """The values in the text, those in an array one by one; none if any of it is not JSON."""
     try:
-        values, _ = read_values(text, lenient=True)
+        return _flat(read_values(text, lenient=True)[0])
     except ValueError:
-        try:
-            values = [value for part in text.split(";") for value in read_values(part.strip(), lenient=True)[0]]
-        except ValueError:
-            named = _JSON_NAME.search(text)
-            return [FoundCall(named.group(1), text)] if named else []
-    calls = [_json_call(as_object(value)) for value in _flat(values)]
-    return [call for call in calls if call is not None] if all(calls) else []
+        pass
+    try:
+        return _flat([value for part in text.split(";") for value in read_values(part.strip(), lenient=True)[0]])
+    except ValueError:
+        return []
 
 
 def _flat(values: list[Any]) -> list[Any]:
@@ -253,10 +309,7 @@ def _json_call(data: dict[str, Any]) -> FoundCall | None:
 
 def _bare_calls(raw: str) -> list[FoundCall]:
     """The calls in an output that is nothing but JSON; an object with other keys than a call's is an answer."""
-    try:
-        values, _ = read_values(raw.strip(), lenient=True)
-    except ValueError:
-        return []
-    if any(not as_object(value) or not set(as_object(value)) <= set(_BARE_KEYS) for value in _flat(values)):
+    values = _json_values(raw.strip())
+    if not values or any(not as_object(value) or not set(as_object(value)) <= set(_BARE_KEYS) for value in values):
         return []
     return _json_calls(raw)

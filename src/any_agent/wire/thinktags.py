@@ -21,6 +21,8 @@ _PAIRS: dict[str, str] = {
     "◁think▷": "◁/think▷",
 }
 HARMONY_STARTS = ("<|channel|>", "<|start|>")
+#: so much white space before a tag is no longer waited for
+_MAX_BLANKS = 1000
 _OPENERS = (*_PAIRS, *HARMONY_STARTS)
 
 
@@ -53,6 +55,11 @@ class ThinkSplitter:
         self._held = ""
         self._after_close = False
 
+    @property
+    def is_holding(self) -> bool:
+        """Something other than white space waits to become a tag."""
+        return bool(self._held.strip())
+
     def feed(self, text: str) -> tuple[str, str]:
         """(thinking, text) that is certain by now."""
         if self.settled:
@@ -79,7 +86,7 @@ class ThinkSplitter:
                     return "", begin
                 self._closers = (_PAIRS[opener],)
                 return self._thinking(begin[len(opener) :])
-        if any(opener.startswith(begin) for opener in _OPENERS):
+        if len(text) < _MAX_BLANKS and any(opener.startswith(begin) for opener in _OPENERS):
             self._held = text
             return "", ""
         self.settled = True

@@ -54,7 +54,9 @@ class _Call:
     def has_whole_arguments(self) -> bool:
         if self.object is not None:
             return True
-        return bool(self.arguments) and not parse_arguments(self.arguments, lenient=False).error
+        if not self.arguments.rstrip().endswith(("}", "null")):
+            return False  # which spares a look at all of it for each piece
+        return not parse_arguments(self.arguments, lenient=False).error
 
 
 def clean_name(name: str, declared: Mapping[str, Any]) -> str:
@@ -157,6 +159,8 @@ class ToolAssembler:
         if given:
             return given != call.object
         text = str(piece.arguments)
+        if call.object is not None:
+            return parse_arguments(text, lenient=False).values not in ([], [call.object])
         return not text.startswith(call.arguments) and not parse_arguments(text, lenient=False).error
 
     def _take_arguments(self, call: _Call, arguments: object) -> str:
@@ -167,10 +171,12 @@ class ToolAssembler:
                 return ""
             call.object = given
             return json.dumps(given, ensure_ascii=False)
-        text = json.dumps(given, ensure_ascii=False) if given else ""
-        text = arguments if isinstance(arguments, str) else text
+        text = arguments if isinstance(arguments, str) else ""
+        if not isinstance(arguments, str | dict | None):
+            text = json.dumps(given or arguments, ensure_ascii=False)  # no object, which will be an error
         so_far = call.arguments
-        repeats = len(so_far) > 1 and text.startswith(so_far)
+        # `{` then `{"…` can only be the same once more: no object has `{` right after its `{`
+        repeats = text.startswith(so_far) and (len(so_far) > 1 or (so_far == "{" and text[1:2] in ('"', "}", " ")))
         if repeats and (len(text) > len(so_far) or call.has_whole_arguments()):
             call.arguments = text
             return text[len(so_far) :]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, cast
 
 import msgspec
 
-__all__ = ("as_list", "as_object", "as_objects", "as_word", "read_json")
+__all__ = ("as_key", "as_list", "as_number", "as_object", "as_objects", "as_word", "is_cut", "read_json", "whole_text")
 
 _decode = msgspec.json.Decoder().decode
 
@@ -32,6 +33,33 @@ def as_word(value: Any) -> str | None:
     return value if isinstance(value, str) and value and value != "null" else None
 
 
+def as_key(value: Any) -> Any:
+    """An index or an id, as something that a dict can be asked for."""
+    return value if value is None or isinstance(value, int | str) else repr(value)
+
+
+def as_number(value: Any) -> float | None:
+    """A finite number, also from a string; nothing else is one."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def is_cut(data: bytes) -> bool:
+    """Whether a document that is no JSON would be, if only it went on."""
+    try:
+        _decode(data)
+    except msgspec.DecodeError as problem:
+        return "truncated" in str(problem)
+    except (UnicodeDecodeError, RecursionError):
+        pass
+    return False
+
+
 def read_json(data: bytes) -> Any:
     """The value of a JSON document, also with `NaN` or with broken UTF-8 in it; `ValueError` if it is none."""
     try:
@@ -39,12 +67,13 @@ def read_json(data: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        return _without_lone_surrogates(json.loads(data.decode("utf-8", "replace")))
+        return whole_text(json.loads(data.decode("utf-8", "replace")))
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def _without_lone_surrogates(value: Any) -> Any:
+def whole_text(value: Any) -> Any:
+    """The value without halves of characters, which could not be written anywhere."""
     text = json.dumps(value, ensure_ascii=False)
     try:
         text.encode("utf-8")
