@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,8 @@ class Attempt:
     ) -> None:
         self.headers: dict[str, str] = {}
         self.has_shown = False
+        #: the batch that is given, or was given, is the last one
+        self.ended = False
         self.tape = tape
         self._transport = transport
         self._path = path
@@ -57,16 +60,10 @@ class Attempt:
         self._started = 0.0
         self._first_output = 0.0
 
-    @property
-    def ended(self) -> bool:
-        """The last batch has been given."""
-        return self._decoder.ended
-
     async def batches(self) -> AsyncGenerator[list[Event], None]:
         """The events as they come, in batches; the last one of all is `Done` or `Failed`."""
-        loop = asyncio.get_running_loop()
         watch, decoder, limit = self._watch, self._decoder, self._timeouts.first_byte
-        self._started = loop.time()
+        self._started = time.monotonic()
         reply: Reply | None = None
         expected: tuple[type[Exception], ...] = (ProviderError, Closed, TimeoutError)
         try:
@@ -76,30 +73,37 @@ class Attempt:
             if self.tape is not None:
                 self.tape.status, self.tape.headers = reply.status, reply.headers
             if limit is not None:
-                limit = max(limit - (loop.time() - self._started), 0.001)
+                limit = max(limit - (time.monotonic() - self._started), 0.001)
             read = reply.read
-            while not decoder.ended:
+            while not self.ended:
                 chunk = await watch.wait(read(), limit)
                 limit = self._timeouts.between_events
                 if self.tape is not None:
                     self.tape.body += chunk
                 events = decoder.feed(chunk) if chunk else decoder.close()
-                if not self._first_output and decoder.assembly.begun:
-                    self._first_output = loop.time()
-                if events:
-                    yield self._observed(events, loop.time())
+                if events and self.has_shown and not decoder.assembly.ended:
+                    yield events  # nearly all of them: a clock has nothing to add
+                else:
+                    self._observe(events)
+                    if events:
+                        yield events
             with contextlib.suppress(TimeoutError, *reply.errors):
                 async with asyncio.timeout(_DRAIN_S):
                     while await read():
                         pass
         except expected as problem:
-            yield self._observed(self._broken_off(problem, has_reply=reply is not None), loop.time())
+            events = self._broken_off(problem, has_reply=reply is not None)
+            self._observe(events)
+            yield events
         finally:
             if reply is not None:
                 await reply.aclose()
 
-    def _observed(self, events: list[Event], now: float) -> list[Event]:
-        """The events, with what a clock can add to them."""
+    def _observe(self, events: list[Event]) -> None:
+        """Note when the answer begins and ends, and add to the events what a clock can."""
+        now = time.monotonic()
+        if not self._first_output and self._decoder.assembly.begun:
+            self._first_output = now
         if not self.has_shown:
             for position, event in enumerate(events):
                 if isinstance(event, ModelState):
@@ -109,7 +113,8 @@ class Attempt:
                     if self._has_states:
                         events.insert(position, ModelState("generating"))
                     break
-        if self._decoder.ended:
+        self.ended = self._decoder.ended
+        if self.ended:
             last = events[-1]
             assert isinstance(last, Done | Failed)
             usage = last.response.usage if isinstance(last, Done) else last.partial.usage
@@ -118,7 +123,6 @@ class Attempt:
                 elapsed = now - self._first_output
                 if usage.tokens_per_s is None and usage.output_tokens and elapsed > _MEASURABLE_S:
                     usage.tokens_per_s = usage.output_tokens / elapsed
-        return events
 
     def _broken_off(self, problem: Exception, *, has_reply: bool) -> list[Event]:
         """How a response ends that was broken off: by a clock, by us, or by the network."""

@@ -81,7 +81,10 @@ class Framer:
             self._after_cr = data[-1:] == b"\r"
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         frames: list[Frame] = []
-        if b"\n" in data:
+        if data[-2:] == b"\n\n" and not (self._line.size or self._lines or self._data or self._event):
+            # whole events, as a server sends them: nothing to keep, and no line to look at
+            self._take_events(data, frames)
+        elif b"\n" in data:
             if self._line.size:
                 data = b"".join((*self._line.parts, data))
                 self._line = _Line([], 0)
@@ -89,7 +92,9 @@ class Framer:
                 data = self._take_events(data, frames)
             *lines, data = data.split(b"\n")
             self._take_lines(lines, frames)
-        if data:
+            if data:
+                self._keep(data)
+        elif data:
             self._keep(data)
         return frames
 

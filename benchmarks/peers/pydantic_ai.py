@@ -1,0 +1,18 @@
+"""pydantic-ai: an agent's text, delta by delta, without its default debouncing."""
+
+from collections.abc import Awaitable, Callable
+
+from pydantic_ai import Agent
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+
+async def connect(base_url: str, model: str) -> Callable[[], Awaitable[int]]:
+    agent = Agent(OpenAIChatModel(model, provider=OpenAIProvider(base_url=base_url, api_key="none")))
+
+    async def stream() -> int:
+        async with agent.run_stream("hi") as result:
+            text = [delta async for delta in result.stream_text(delta=True, debounce_by=None)]
+        return len("".join(text))
+
+    return stream

@@ -1,0 +1,109 @@
+"""A server that costs next to nothing: it streams prepared bytes in the shapes of llama.cpp's chat completions.
+
+Started by run.py. It prints the port that the system gave it, and lives until its standard input is closed.
+"""
+
+import asyncio
+import json
+import re
+import sys
+from functools import cache
+from itertools import cycle, islice
+from random import random
+from typing import Any
+
+from work import WORDS
+
+LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+MODEL = re.compile(rb'"model": ?"words-(\d+)-(\d+)"')
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+
+
+def http_chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def event(choices: list[dict[str, Any]], **more: Any) -> bytes:
+    """One server-sent event in an HTTP chunk of its own."""
+    reply = {
+        "choices": choices,
+        "created": 1790000000,
+        "id": "chatcmpl-0rTbPXeuXvUXGkTaCAtYSLMSRDH3fYbm",
+        "model": "words",
+        "system_fingerprint": "b9999-0123456",
+        "object": "chat.completion.chunk",
+        **more,
+    }
+    return http_chunk(b"data: %b\n\n" % json.dumps(reply, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def choice(delta: dict[str, Any], finish_reason: str | None = None) -> list[dict[str, Any]]:
+    return [{"finish_reason": finish_reason, "index": 0, "delta": delta}]
+
+
+FIRST = event(choice({"role": "assistant", "content": None}))
+DELTAS = [event(choice({"content": word})) for word in WORDS]
+
+
+@cache
+def last(deltas: int) -> bytes:
+    usage = {"completion_tokens": deltas, "prompt_tokens": 9, "total_tokens": deltas + 9}
+    return event(choice({}, "stop")) + event([], usage=usage) + http_chunk(b"data: [DONE]\n\n") + http_chunk(b"")
+
+
+@cache
+def whole(deltas: int) -> bytes:
+    return b"".join([HEAD, FIRST, *islice(cycle(DELTAS), deltas), last(deltas)])
+
+
+class Connection(asyncio.Protocol):
+    """Answers the requests of one client, one after the other. asyncio has set TCP_NODELAY."""
+
+    transport: asyncio.Transport
+    received = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+        head, end, body = self.received.partition(b"\r\n\r\n")
+        length = LENGTH.search(head)
+        if end and len(body) >= (int(length[1]) if length else 0):
+            self.received = b""
+            self.answer(body)
+
+    def answer(self, body: bytes) -> None:
+        wanted = MODEL.search(body)
+        if wanted is None:
+            self.transport.write(NOT_FOUND)
+            return
+        deltas, pause = int(wanted[1]), int(wanted[2]) / 1000
+        if not pause:
+            self.transport.write(whole(deltas))
+            return
+        self.transport.write(HEAD + FIRST)
+        phase = random() * pause  # so that many streams do not speak in chorus
+        asyncio.get_running_loop().call_later(pause + phase, self.say, deltas, cycle(DELTAS), deltas, pause)
+
+    def say(self, left: int, words: "cycle[bytes]", deltas: int, pause: float) -> None:
+        if self.transport.is_closing():
+            return
+        if not left:
+            self.transport.write(last(deltas))
+            return
+        self.transport.write(next(words))
+        asyncio.get_running_loop().call_later(pause, self.say, left - 1, words, deltas, pause)
+
+
+async def main() -> None:
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(Connection, "127.0.0.1", 0, backlog=4096)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await loop.run_in_executor(None, sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
