@@ -117,6 +117,7 @@ class AnthropicDecoder(Decoder):
         if assembly.id and identifier != assembly.id:
             self._tools.clear()
             self._with_deltas.clear()
+            self._signatures.clear()
             assembly.restart("the server began the message again")
         assembly.id = identifier or assembly.id
         assembly.model = assembly.model or str(message.get("model") or "")
@@ -134,13 +135,17 @@ class AnthropicDecoder(Decoder):
         elif kind == "text" and isinstance(block.get("text"), str) and block["text"]:
             assembly.text(block["text"])
         elif kind == "thinking":
-            self._signatures[index] = as_word(block.get("signature")) or ""
+            signature = as_word(block.get("signature"))
+            if signature is not None:
+                self._signatures[index] = signature
             if isinstance(block.get("thinking"), str) and block["thinking"]:
                 assembly.thinking(block["thinking"])
 
     def _delta(self, index: Any, delta: _Delta) -> None:
         assembly = self.assembly
         if isinstance(delta.text, str) and delta.text:
+            if self._signatures:
+                self._sign()
             assembly.text(delta.text)
         elif isinstance(delta.thinking, str) and delta.thinking:
             assembly.thinking(delta.thinking)
@@ -151,6 +156,12 @@ class AnthropicDecoder(Decoder):
             self._signatures.pop(index, None)
             assembly.end_block(signature=delta.signature)
 
+    def _sign(self) -> None:
+        """A thought that was signed at its beginning and whose end nobody told."""
+        for signature in self._signatures.values():
+            self.assembly.end_block(signature=signature)
+        self._signatures.clear()
+
     def _message_delta(self, delta: _Delta, usage: Any) -> None:
         if isinstance(delta.stop_reason, str) and delta.stop_reason:
             self.assembly.label = delta.stop_reason
@@ -159,9 +170,7 @@ class AnthropicDecoder(Decoder):
         self.assembly.usage = read_usage(usage, self.assembly.usage)
 
     def _complete(self) -> None:
-        signature = next((word for word in self._signatures.values() if word), "")
-        if signature:
-            self.assembly.end_block(signature=signature)
+        self._sign()
         for index, given in self._tools.items():
             if given and index not in self._with_deltas:
                 self.assembly.call(CallPiece(index, arguments=given))

@@ -279,7 +279,7 @@ def _read_object(data: dict[str, Any], report: _Report, depth: int) -> None:
         report.details = {**(report.details or {}), **known}
     for key in ("error", "message", "detail", "errors", "msg"):
         if (data.get(key) and not report.message) or isinstance(data.get(key), dict):
-            _read(data[key], report)
+            _read(data[key], report, depth)
     raw = as_object(data.get("metadata")).get("raw")
     if isinstance(raw, str):
         report.message += f": {raw}"

@@ -51,6 +51,8 @@ def as_number(value: Any) -> float | None:
 
 def is_cut(data: bytes) -> bool:
     """Whether a document that is no JSON would be, if only it went on."""
+    if data[-1:] in (b".", b"e", b"E", b"+", b"-"):
+        data = data.rstrip(b"0123456789.eE+-")  # a number that goes on
     try:
         _decode(data)
     except msgspec.DecodeError as problem:
