@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -268,13 +269,15 @@ def test_only_nine_ascii_letters_and_digits_stay(odd: str) -> None:
 
 @pytest.mark.row("tc_id_format")
 @pytest.mark.parametrize(
-    ("given", "sent"), [("functions.search:0", "functions_search_0"), ("a-b_C9", "a-b_C9"), ("ü", "_"), ("", "call")]
+    ("given", "sent"), [("functions.search:0", r"functions_search_0_\w{8}"), ("a-b_C9", "a-b_C9"), ("ü", r"\w+")]
 )
-def test_ids_become_words_the_same_for_the_same_id(given: str, sent: str) -> None:
+def test_ids_become_words_the_same_for_the_same_id_and_others_for_others(given: str, sent: str) -> None:
     history = prepare([HI, asks(given), results(given)], replace(GENERIC, tool_call_id="word"))
     ids = [block.id for message in history.messages for block in message.content if isinstance(block, ToolUseBlock)]
-    assert ids == [sent]
-    assert answers(history.messages) == [(sent, False)]
+    assert re.fullmatch(sent, ids[0])
+    assert answers(history.messages) == [(ids[0], False)]
+    other = prepare([HI, asks(f"{given}.")], replace(GENERIC, tool_call_id="word"))
+    assert answers(other.messages)[0][0] != ids[0]
 
 
 def test_the_messages_that_were_given_are_not_touched() -> None:

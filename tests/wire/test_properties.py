@@ -270,7 +270,7 @@ def assembled(deltas: list[str], *, thinking: bool) -> list[dict[str, Any]]:
 
 
 @pytest.mark.row("E3", "B12", "text_tool_calls")
-@examples(600)
+@examples(400)
 @given(outputs(), st.booleans())
 def test_no_output_makes_the_reading_of_markup_raise(output: str, thinking: bool) -> None:
     assembled([output], thinking=thinking)
@@ -278,7 +278,7 @@ def test_no_output_makes_the_reading_of_markup_raise(output: str, thinking: bool
 
 
 @pytest.mark.row("E3", "B12", "text_tool_calls")
-@examples(600)
+@examples(400)
 @given(outputs(), st.integers(1, 9), st.booleans())
 def test_every_output_is_read_alike_wherever_it_is_cut(output: str, size: int, thinking: bool) -> None:
     deltas = [output[start : start + size] for start in range(0, len(output), size)]

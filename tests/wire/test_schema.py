@@ -101,6 +101,14 @@ def test_schemas_that_contain_each_other_are_cut() -> None:
     assert len(text) < 500
 
 
+@pytest.mark.row("req_schema_ref")
+def test_many_schemas_that_contain_each_other_do_not_explode() -> None:
+    names = [f"T{number}" for number in range(7)]
+    properties = {name: {"$ref": f"#/$defs/{name}"} for name in names}
+    schema = {"properties": properties, "$defs": {name: {"type": "object", "properties": properties} for name in names}}
+    assert len(json.dumps(simplify(schema))) < 500_000
+
+
 def test_a_long_chain_of_references_ends() -> None:
     defs: dict[str, Any] = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(100)}
     assert "$ref" not in json.dumps(simplify({"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": defs}))

@@ -99,6 +99,13 @@ def test_another_name_after_whole_arguments_begins_a_call() -> None:
     assert found == [use("made_1", "search", q="a"), use("made_2", "read_file")]
 
 
+@pytest.mark.row("tc_index_zero_parallel", "tc_args_empty")
+@pytest.mark.parametrize("arguments", [None, "", "{}", {}, "null"])
+def test_calls_without_arguments_under_one_index_are_told_apart_by_their_names(arguments: Any) -> None:
+    found = blocks(CallPiece(0, None, "get_weather", arguments), CallPiece(0, None, "search", arguments))
+    assert found == [use("made_1", "get_weather"), use("made_2", "search")]
+
+
 @pytest.mark.row("tc_args_dict", "tc_index_zero_parallel")
 def test_objects_under_one_index_are_compared() -> None:
     one, two = CallPiece(0, None, "search", {"q": "a"}), CallPiece(0, None, "search", {"q": "b"})

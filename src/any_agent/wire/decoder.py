@@ -137,7 +137,10 @@ class Decoder(ABC):
             else:
                 self.assembly.fail(invalid_response(f"The reply is not JSON ({problem})", data[:400]))
             return
-        if not self.assembly.ended:
+        if not self.assembly.ended and not self.assembly.begun and not self.may_end:
+            message = "The server answered with JSON that is no model's answer: is base_url right?"
+            self.assembly.fail(invalid_response(message, data[:400]))
+        elif not self.assembly.ended:
             self._end_of_stream()
 
     def _end_of_stream(self) -> None:

@@ -37,7 +37,7 @@ _CONTEXT = re.compile(
     r"|maximum prompt length|reduce the length|greater than the context length|does not fit in context"
     r"|exceeds the maximum number of tokens|context[_ ]length[_ ]exceeded|exceeds the limit of \d+"
     r"|exceeded model token limit|context size has been exceeded|inputs. tokens .* must be <="
-    r"|no user query found",
+    r"|loaded with context length|no user query found",
     re.IGNORECASE,
 )
 _NOT_CONTEXT = re.compile(r"rate.?limit|quota|per minute", re.IGNORECASE)

@@ -224,7 +224,7 @@ def _answered(messages: list[Message], notices: list[Notice]) -> list[Message]:
         if message.role == "tool":
             blocks = [block for block in message.content if isinstance(block, ToolResultBlock)]
             known: list[Block] = [block for block in blocks if open_calls.pop(block.tool_use_id, None) is not None]
-            if len(known) < len(blocks):
+            if len(known) < len(blocks) or not blocks:
                 notices.append(Notice("orphan_results", "results that belong to no open call were left out"))
             if known:
                 result.append(Message("tool", known))
@@ -287,7 +287,8 @@ def _with_ids(message: Message, new_id: Callable[[str], str]) -> Message:
 
 def _word_id(call_id: str) -> str:
     """Letters, digits, `_` and `-`, always the same for the same id."""
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", call_id) or "call"
+    word = re.sub(r"[^a-zA-Z0-9_-]", "_", call_id)
+    return word if word == call_id and word else f"{word[:40]}_{hashlib.sha256(call_id.encode()).hexdigest()[:8]}"
 
 
 def _short_id(call_id: str) -> str:

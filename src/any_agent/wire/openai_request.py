@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from any_agent.types import Block, ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from any_agent.types import Block, ImageBlock, Message, Profile, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from any_agent.wire.history import History, prepare, result_text
 from any_agent.wire.request import (
     Encoded,
@@ -19,10 +20,7 @@ from any_agent.wire.request import (
 from any_agent.wire.schema import tool_schema
 from any_agent.wire.values import as_list
 
-if TYPE_CHECKING:
-    from any_agent.types import Profile
-
-__all__ = ("encode_chat",)
+__all__ = ("encode_chat", "openai_messages")
 
 
 def encode_chat(request: Request, profile: Profile) -> Encoded:
@@ -147,3 +145,14 @@ def _replayed(thoughts: list[ThinkingBlock], field: str) -> dict[str, Any]:
         return {field: items} if items else {}
     text = "".join(block.thinking for block in thoughts)
     return {field: text} if text else {}
+
+
+def openai_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """A conversation in OpenAI's format, as it is: nothing merged, filled in or left out.
+
+    >>> openai_messages([Message("user", "hi")])
+    [{'role': 'user', 'content': 'hi'}]
+    """
+    history = History(list(messages), [])
+    plain = Profile("openai", replay_thinking="reasoning_content")
+    return [item for message in messages for item in _encode_message(message, history, plain)]

@@ -186,8 +186,11 @@ class ResponsesDecoder(Decoder):
             assembly.fail(classify_payload(response.get("error") or response))
             return
         self._fill_in(as_objects(response.get("output")))
-        details = as_object(response.get("incomplete_details"))
-        assembly.label = str(details.get("reason") or status or "completed")
+        reason = as_word(as_object(response.get("incomplete_details")).get("reason"))
+        if reason is None and status in ("incomplete", "cancelled"):
+            assembly.cut(f"the server ended it as {status!r} without saying why")
+            return
+        assembly.label = reason or str(status or "completed")
         # llama.cpp says `completed` in any case
         assembly.ran_out = assembly.label == "completed" and assembly.used_all_tokens()
         assembly.finish()

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 __all__ = ("simplify", "tool_schema")
 
 _MAX_DEPTH = 32
+_MAX_NODES = 5_000
 #: keywords whose values are schemas, maps of schemas, or lists of schemas
 _MAPS = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 #: keywords whose values are just that
@@ -29,13 +30,18 @@ def tool_schema(parameters: dict[str, Any], profile: Profile) -> dict[str, Any]:
 def simplify(schema: dict[str, Any], *, drop: tuple[str, ...] = (), needs_type: bool = False) -> dict[str, Any]:
     """The schema with `$ref` replaced by what it stands for, without `not` and the keywords in `drop`.
 
-    A schema that contains itself is cut where it begins again: there any value is allowed.
+    A schema that contains itself is cut where it begins again, and one that would become huge where it does:
+    there any value is allowed.
 
     >>> simplify({"$defs": {"a": {"type": "string"}}, "properties": {"x": {"$ref": "#/$defs/a"}}})
     {'properties': {'x': {'type': 'string'}}}
     """
 
+    left = _MAX_NODES
+
     def walk(node: Any, open_refs: tuple[str, ...]) -> Any:
+        nonlocal left
+        left -= 1
         if isinstance(node, list):
             return [walk(item, open_refs) for item in node]  # pyright: ignore[reportUnknownVariableType]
         if not isinstance(node, dict):
@@ -44,7 +50,7 @@ def simplify(schema: dict[str, Any], *, drop: tuple[str, ...] = (), needs_type: 
         ref = source.get("$ref")
         if isinstance(ref, str):
             rest = {key: value for key, value in source.items() if key != "$ref"}
-            if ref in open_refs or len(open_refs) > _MAX_DEPTH:
+            if ref in open_refs or len(open_refs) > _MAX_DEPTH or left < 0:
                 return walk(rest, open_refs)
             return {**as_object(walk(_resolve(schema, ref), (*open_refs, ref))), **as_object(walk(rest, open_refs))}
         result: dict[str, Any] = {}

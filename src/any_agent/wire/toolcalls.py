@@ -149,9 +149,12 @@ class ToolAssembler:
     def _is_other_call(self, call: _Call, piece: CallPiece) -> bool:
         if piece.id and call.server_id and piece.id != call.server_id:
             return True
+        name, other = clean_name(call.name, self._tools), clean_name(piece.name or "", self._tools)
+        if name != other and name in self._tools and other in self._tools and not (call.arguments or call.object):
+            return True  # two tools, of which the first takes no arguments
         if not call.name or not call.has_whole_arguments():
             return False
-        if clean_name(piece.name or "", self._tools) != clean_name(call.name, self._tools):
+        if name != other:
             return True
         if not piece.arguments:
             return False
