@@ -18,6 +18,7 @@ PEERS = (
     Peer("limit", "msgspec", core=True),
     Peer("raw", "openai", core=True),
     Peer("any_agent", "any-agent-sdk", "any_agent", core=True),
+    Peer("any_agent_client", "any-agent-sdk", core=True),
     Peer("openai", "openai", "openai", core=True),
     Peer("any_llm", "any-llm-sdk", "any_llm"),
     Peer("openai_agents", "openai-agents", "agents", crowd=False),

@@ -22,7 +22,18 @@ if TYPE_CHECKING:
     from any_agent.adapters.discovery import ModelInfo
     from any_agent.adapters.openai_sdk import ToolCallAggregator, create_client, format_messages
     from any_agent.adapters.protocols import AnthropicAdapter, OllamaAdapter, OpenAIAdapter, ResponsesAdapter
+    from any_agent.agent.client import Client
+    from any_agent.agent.hooks import (
+        Allow,
+        Deny,
+        HookDecision,
+        Hooks,
+        PostToolUseEvent,
+        PreToolUseEvent,
+        UserPromptSubmitEvent,
+    )
     from any_agent.agent.options import AgentOptions
+    from any_agent.agent.query import query
     from any_agent.errors import (
         AgentSDKError,
         ContextLengthExceeded,
@@ -81,7 +92,10 @@ _HOMES = {
     "adapters.discovery": "ModelInfo",
     "adapters.openai_sdk": "ToolCallAggregator create_client format_messages",
     "adapters.protocols": "AnthropicAdapter OllamaAdapter OpenAIAdapter ResponsesAdapter",
+    "agent.client": "Client",
+    "agent.hooks": "Allow Deny HookDecision Hooks PostToolUseEvent PreToolUseEvent UserPromptSubmitEvent",
     "agent.options": "AgentOptions",
+    "agent.query": "query",
     "errors": (
         "AgentSDKError ContextLengthExceeded MaxTurnsExceeded ModelNotFound PromptBlocked ProviderAPIError "
         "ProviderAuthError ProviderConnectionError ProviderError ProviderTimeoutError StreamInterrupted"
@@ -101,12 +115,13 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = (  # noqa: RUF022 - in the order of the documentation
-    "AgentOptions", "RetryConfig", "Timeouts",
+    "query", "Client", "AgentOptions", "RetryConfig", "Timeouts",
     "Message", "AssistantMessage", "LLMResponse", "Usage", "StopReason",
     "TextBlock", "ThinkingBlock", "ImageBlock", "ToolUseBlock", "ToolUseError", "ToolResultBlock",
     "TextDelta", "ThinkingDelta", "ToolInputStart", "ToolInputDelta", "ToolCall", "ToolRunning", "ToolProgress",
     "ToolResult", "ModelState", "Reset", "Retry", "Notice", "ResponseEnd", "Done", "Failed", "Event",
-    "tool", "Tool", "ToolContext", "ToolSpec", "PromptBlocked",
+    "tool", "Tool", "ToolContext", "ToolSpec", "Allow", "Deny", "PromptBlocked", "Hooks", "HookDecision",
+    "PreToolUseEvent", "PostToolUseEvent", "UserPromptSubmitEvent",
     "LLMAdapter", "OpenAIAdapter", "OllamaAdapter", "AnthropicAdapter", "ResponsesAdapter", "create_adapter",
     "ModelInfo",
     "Profile", "get_profile", "create_client", "format_messages", "ToolCallAggregator",

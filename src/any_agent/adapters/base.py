@@ -105,6 +105,7 @@ class BaseAdapter:
         timeouts: Timeouts | None = None,
         client: AsyncOpenAI | None = None,
         text_stream: TextStream = "auto",
+        tool_mode: Literal["auto", "native"] = "auto",
         think_open: bool = False,
         allow_lenient_tool_json: bool | None = None,
         extra_headers: dict[str, str] | None = None,
@@ -116,6 +117,8 @@ class BaseAdapter:
             raise ValueError("model is missing: name the model that the server should use")
         if text_stream not in ("auto", "delta", "cumulative"):
             raise ValueError(f"text_stream must be 'auto', 'delta' or 'cumulative', not {text_stream!r}")
+        if tool_mode not in ("auto", "native"):
+            raise ValueError(f"tool_mode must be 'auto' or 'native', not {tool_mode!r}: prompted tools are yet to come")
         named = get_profile(profile) if isinstance(profile, str) else profile
         if client is not None:
             base_url = str(client.base_url)

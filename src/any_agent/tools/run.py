@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ("execute",)
 
 
-async def execute(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> Any:
+async def execute(tool: Tool, arguments: dict[str, Any], context: ToolContext, *, timeout: float | None = None) -> Any:
     """The result of a tool; `InvalidArguments`, `TimeoutError`, or whatever the function raises.
 
     An async generator tells its progress: each thing it yields is one step, and the last is also the result.
@@ -32,7 +32,7 @@ async def execute(tool: Tool, arguments: dict[str, Any], context: ToolContext) -
         (lambda: tool.fn(values, **extra)) if tool.takes_dict else (lambda: tool.fn(**values, **extra))  # type: ignore[misc]
     )
     try:
-        async with asyncio.timeout(tool.timeout):
+        async with asyncio.timeout(tool.timeout if timeout is None else timeout):
             if inspect.isasyncgenfunction(tool.fn):
                 return await _last(call(), context)
             if inspect.iscoroutinefunction(tool.fn):

@@ -1,0 +1,154 @@
+"""The loop: ask the model, run its tools, ask again.
+
+The loop knows neither sockets nor databases. `Steps` does what has effects, and `emit` takes the events; in a
+process they are plain calls, and elsewhere each step can be made durable without a second loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from any_agent.agent.guards import LoopGuard
+from any_agent.errors import ProviderAPIError
+from any_agent.events import Done, DoneReason, Failed, Notice, ResponseEnd
+from any_agent.types import Block, LLMResponse, Message, ToolResultBlock, ToolUseBlock, ToolUseError, Usage
+
+if TYPE_CHECKING:
+    from any_agent.agent.calls import Emit
+
+__all__ = ("Limits", "Steps", "run_turn")
+
+_QUOTED = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a turn ends although the model would go on."""
+
+    auto_execute: bool
+    max_iterations: int
+    loop_guard: int = 3
+
+
+class Steps(Protocol):
+    """What a turn does to the world."""
+
+    async def model(self, messages: Sequence[Message], emit: Emit) -> Done | Failed:
+        """Ask the model; its events go to `emit`, but for the last one, which is returned."""
+        ...
+
+    async def tools(
+        self, calls: Sequence[ToolUseBlock], refusals: Mapping[str, str], iteration: int, emit: Emit
+    ) -> list[ToolResultBlock]:
+        """Run the calls, but for those whose ids are in `refusals`, with the reason; results in order of the calls."""
+        ...
+
+    async def append(self, messages: Sequence[Message]) -> None:
+        """Add to the history what belongs together."""
+        ...
+
+
+async def run_turn(
+    steps: Steps, emit: Emit, *, history: Sequence[Message], prompt: Message | None, limits: Limits
+) -> None:
+    """One turn, from a prompt (or from results that wait) to `Done` or `Failed`, which is emitted last.
+
+    What is complete is in the history by then: an answer, or a round of calls with its results. A response that
+    failed is not, nor is the prompt before it, unless a round came of it.
+    """
+    messages = list(history)
+    pending = [prompt] if prompt is not None else []
+    usage: Usage | None = None
+    guard = LoopGuard(limits.loop_guard)
+    iteration = 0
+    while True:
+        outcome = await steps.model([*messages, *pending], emit)
+        if isinstance(outcome, Failed):
+            emit(outcome)
+            return
+        response = outcome.response
+        usage = _added(usage, response.usage)
+        if _is_empty(response):
+            emit(Failed(_empty(response), response))
+            return
+        emit(ResponseEnd(response))
+        wants_tools = bool(response.tool_calls or response.tool_errors)
+        if not (limits.auto_execute and wants_tools):
+            kept: list[Block] = [block for block in response.content if not isinstance(block, ToolUseError)]
+            await steps.append([*pending, Message("assistant", kept)])
+            emit(Done(response, usage))
+            return
+        iteration += 1
+        answer, results = await _round(steps, response, iteration, emit)
+        reason = _verdict(guard, answer, results, iteration, limits, emit)
+        done = [*pending, Message("assistant", answer), Message("tool", results)]
+        await steps.append(done)
+        messages += done
+        pending = []
+        if reason is not None:
+            emit(Done(response, usage, reason))
+            return
+
+
+async def _round(steps: Steps, response: LLMResponse, iteration: int, emit: Emit) -> tuple[list[Block], list[Block]]:
+    """Run the calls of a response: (the answer as it is stored, the results in the order of the calls)."""
+    stored: list[Block] = []
+    refusals: dict[str, str] = {}
+    for block in response.content:
+        if isinstance(block, ToolUseError):
+            call = ToolUseBlock(block.id or f"malformed_{len(stored)}", block.name or "unknown", {})
+            wrote = f" You wrote: {block.raw_data[:_QUOTED]}" if block.raw_data else ""
+            refusals[call.id] = f"The call was not understood: {block.error}.{wrote}"
+            stored.append(call)
+        else:
+            stored.append(block)
+    calls = [block for block in stored if isinstance(block, ToolUseBlock)]
+    if response.stop_reason != "tool_use":
+        why = f"not run: the answer was cut off ({response.stop_reason}), so the call may not be what was meant"
+        refusals = {call.id: refusals.get(call.id, why) for call in calls}
+    results = await steps.tools(calls, refusals, iteration, emit)
+    return stored, list(results)
+
+
+def _verdict(
+    guard: LoopGuard, answer: list[Block], results: list[Block], iteration: int, limits: Limits, emit: Emit
+) -> DoneReason | None:
+    """Why the turn ends here although the model would go on; before it turns in circles for long, it is told."""
+    by_id = {result.tool_use_id: result for result in results if isinstance(result, ToolResultBlock)}
+    calls = [block for block in answer if isinstance(block, ToolUseBlock)]
+    state = guard.note([(call.name, call.input, by_id[call.id].content) for call in calls])
+    if state == "stop":
+        return "loop_guard"
+    if state == "warn":
+        message = f"the same calls gave the same results {limits.loop_guard} times in a row; the model was told"
+        emit(Notice("loop_guard", message))
+        last = by_id[calls[-1].id]
+        hint = "You have made this same call with the same result several times. Do something else, or answer."
+        last.content = f"{last.content}\n\n{hint}"
+    return "max_iterations" if iteration >= limits.max_iterations else None
+
+
+def _is_empty(response: LLMResponse) -> bool:
+    visible = response.text or response.tool_calls or response.tool_errors
+    has_image = any(block.type == "image" for block in response.content)
+    return not visible and not has_image and response.stop_reason in ("end_turn", "stop_sequence", "tool_use")
+
+
+def _empty(response: LLMResponse) -> ProviderAPIError:
+    what = "nothing but thoughts" if response.thinking else "nothing at all"
+    message = f"The model answered with {what}; ask again, or check that the conversation fits into its context window"
+    return ProviderAPIError(message, kind="invalid_response", retryable=True)
+
+
+def _added(total: Usage | None, more: Usage | None) -> Usage | None:
+    """The usage of both; what only one of them knows counts as it is."""
+    if total is None or more is None:
+        return more if total is None else total
+    names = ("input_tokens", "output_tokens", "total_tokens", "reasoning_tokens", "cached_tokens")
+    sums: dict[str, Any] = {}
+    for name in names:
+        known = [value for value in (getattr(total, name), getattr(more, name)) if value is not None]
+        sums[name] = sum(known) if known else None
+    return Usage(**sums, first_token_s=total.first_token_s, tokens_per_s=more.tokens_per_s)

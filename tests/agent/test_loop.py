@@ -1,0 +1,374 @@
+"""The automatic loop: nothing hidden, nothing lost, and an end in any case."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from any_agent import (
+    AgentOptions,
+    Allow,
+    Client,
+    Deny,
+    Done,
+    Event,
+    Failed,
+    HookDecision,
+    Hooks,
+    ImageBlock,
+    PostToolUseEvent,
+    PreToolUseEvent,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolInputDelta,
+    ToolInputStart,
+    ToolProgress,
+    ToolResult,
+    ToolRunning,
+    tool,
+)
+from any_agent.testing import Received, Reply, ScriptedServer, chat_events
+
+
+def call(name: str, arguments: str = "{}", id: str = "c1") -> dict[str, Any]:
+    return {"id": id, "function": {"name": name, "arguments": arguments}}
+
+
+def calls(*given: dict[str, Any], finish: str = "tool_calls") -> Reply:
+    return Reply(chat_events(tool_calls=given, finish=finish))
+
+
+DONE = Reply(chat_events("Done."))
+
+
+async def run(*replies: Reply, tools: list[Tool], **more: Any) -> tuple[list[Event], list[Received], Client]:
+    """One turn with these replies: its events, the requests, and the client."""
+    async with ScriptedServer(*replies) as server:
+        options = AgentOptions("", "m", server.url, tools=tools, auto_execute_tools=True, **more)
+        async with Client(options) as client:
+            await client.query("go")
+            return [event async for event in client.events()], server.requests, client
+
+
+def results(events: list[Event]) -> list[ToolResult]:
+    return [event for event in events if isinstance(event, ToolResult)]
+
+
+def reason(events: list[Event]) -> str:
+    assert isinstance(events[-1], Done), events[-1]
+    return events[-1].reason
+
+
+@tool
+def add(a: float, b: float) -> float:
+    """Add."""
+    return a + b
+
+
+ADD = call("add", '{"a": 1, "b": 2}')
+
+
+@pytest.mark.row("B1", "B2", "B4")
+async def test_order_of_a_call() -> None:
+    told: list[str] = []
+
+    def pre(event: PreToolUseEvent) -> None:
+        told.append(f"pre {event.tool_name} {event.tool_input}")
+
+    def post(event: PostToolUseEvent) -> None:
+        told.append(f"post {event.tool_result} {event.is_error}")
+
+    async def allow(name: str, arguments: dict[str, Any], context: ToolContext) -> Allow:
+        told.append(f"ask {name} {context.tool_use_id}")
+        return Allow()
+
+    hooks = Hooks().add_pre_tool_use(pre).add_post_tool_use(post)
+    events, requests, client = await run(calls(ADD), DONE, tools=[add], hooks=hooks, can_use_tool=allow)
+    kinds = [event.type for event in events]
+    assert kinds == [
+        "tool_input_start", "tool_input_delta", "tool_use", "response", "tool_running", "tool_running", "tool_result",
+        "text", "response", "done",
+    ]  # fmt: skip
+    running = [event for event in events if isinstance(event, ToolRunning)]
+    assert [event.waiting_for_approval for event in running] == [True, False]
+    assert told == ["pre add {'a': 1, 'b': 2}", "ask add c1", "post 3.0 False"]
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert requests[1].json["messages"][-1]["content"] == "3.0"
+    assert reason(events) == "complete"
+    assert [message.role for message in client.message_history] == ["user", "assistant", "tool", "assistant"]
+
+
+@pytest.mark.row("B2", "B3")
+async def test_reader_has_control_between_running_and_result() -> None:
+    painted: list[str] = []
+
+    @tool
+    def instant() -> str:
+        painted.append("ran")
+        return "x"
+
+    async with ScriptedServer(calls(call("instant")), DONE) as server:
+        options = AgentOptions("", "m", server.url, tools=[instant], auto_execute_tools=True)
+        async with Client(options) as client:
+            await client.query("go")
+            async for event in client.events():
+                if isinstance(event, ToolRunning | ToolResult):
+                    painted.append(event.type)
+                    await asyncio.sleep(0.02)
+    assert painted == ["tool_running", "ran", "tool_result"]
+
+
+@pytest.mark.row("B2")
+async def test_slow_tool_is_seen_running_while_everything_stays_responsive() -> None:
+    @tool
+    def slow() -> str:
+        time.sleep(0.4)
+        return "x"
+
+    frames = 0
+    seen: dict[str, float] = {}
+    async with ScriptedServer(calls(call("slow")), DONE) as server:
+        options = AgentOptions("", "m", server.url, tools=[slow], auto_execute_tools=True)
+        async with Client(options) as client:
+            await client.query("go")
+
+            async def render() -> None:
+                nonlocal frames
+                while "tool_result" not in seen:
+                    frames += "tool_running" in seen
+                    await asyncio.sleep(0.02)
+
+            renderer = asyncio.create_task(render())
+            async for event in client.events():
+                seen.setdefault(event.type, time.monotonic())
+            await renderer
+    assert seen["tool_result"] - seen["tool_running"] >= 0.35
+    assert frames >= 5
+
+
+@pytest.mark.row("B5")
+async def test_calls_run_in_parallel_with_results_in_order_of_completion_and_history_in_order_of_the_calls() -> None:
+    both = asyncio.Barrier(2)
+    first_may_end = asyncio.Event()
+
+    @tool
+    async def first() -> str:
+        await both.wait()
+        await first_may_end.wait()
+        return "1"
+
+    @tool
+    async def second() -> str:
+        await both.wait()
+        first_may_end.set()
+        return "2"
+
+    reply = calls(call("first", id="a"), call("second", id="b"))
+    events, requests, _ = await run(reply, DONE, tools=[first, second])
+    assert {result.id for result in results(events)} == {"a", "b"}
+    sent = [message for message in requests[1].json["messages"] if message["role"] == "tool"]
+    assert [message["tool_call_id"] for message in sent] == ["a", "b"]
+
+
+@pytest.mark.row("B5")
+async def test_one_by_one_when_asked() -> None:
+    running = 0
+
+    @tool
+    async def alone() -> str:
+        nonlocal running
+        running += 1
+        assert running == 1
+        await asyncio.sleep(0.01)
+        running -= 1
+        return "x"
+
+    events, _, _ = await run(
+        calls(call("alone", id="a"), call("alone", id="b")), DONE, tools=[alone], parallel_tools=False
+    )
+    assert [result.is_error for result in results(events)] == [False, False]
+
+
+@tool
+def fails() -> None:
+    raise ZeroDivisionError("by zero")
+
+
+@tool(timeout=0.05)
+async def hangs() -> None:
+    await asyncio.sleep(60)
+
+
+@pytest.mark.row("B6")
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (call("multiply"), "There is no tool 'multiply'. The tools are: add, fails, hangs."),
+        (call("fails"), "fails failed: ZeroDivisionError: by zero"),
+        (call("hangs"), "hangs did not finish within 0.05 seconds"),
+        (call("add", '{"a": 1}'), "missing required field `b`"),
+        (call("add", '{"a": 1, "b": '), 'You wrote: {"a": 1, "b": '),
+    ],
+    ids=["unknown", "failing", "timeout", "invalid", "malformed"],
+)
+async def test_whatever_goes_wrong_is_a_result_that_the_model_sees(given: dict[str, Any], says: str) -> None:
+    events, requests, client = await run(calls(given), DONE, tools=[add, fails, hangs])
+    assert reason(events) == "complete"
+    sent = requests[1].json["messages"][-1]
+    assert sent["role"] == "tool"
+    assert says in sent["content"]
+    assert client.history[-2]["content"] == sent["content"]
+
+
+@pytest.mark.row("B2", "B10")
+async def test_blocked_and_invalid_calls_never_run() -> None:
+    seen: list[tuple[Any, bool]] = []
+    hooks = {
+        "pre_tool_use": [lambda event: HookDecision.block("not now") if event.tool_input["a"] == 1 else None],
+        "post_tool_use": [lambda event: seen.append((event.tool_result, event.is_error))],
+    }
+    reply = calls(call("add", '{"a": 1, "b": 1}', "a"), call("add", '{"a": 2}', "b"))
+    events, requests, _ = await run(reply, DONE, tools=[add], hooks=hooks)
+    assert not [event for event in events if isinstance(event, ToolRunning)]
+    assert "The call was blocked: not now" in [message.get("content") for message in requests[1].json["messages"]]
+    assert [is_error for _, is_error in seen] == [True, True]
+
+
+@pytest.mark.row("B9")
+async def test_hooks_change_input_and_result_and_the_first_decision_wins() -> None:
+    hooks = (
+        Hooks()
+        .add_pre_tool_use(lambda event: HookDecision.continue_())
+        .add_pre_tool_use(lambda event: HookDecision.modify_input({"a": 10, "b": 20}))
+        .add_pre_tool_use(lambda event: HookDecision.block("too late"))
+        .add_post_tool_use(lambda event: HookDecision.modify_result({"sum": event.tool_result}))
+    )
+    events, requests, _ = await run(calls(ADD), DONE, tools=[add], hooks=hooks)
+    [running] = [event for event in events if isinstance(event, ToolRunning)]
+    assert running.input == {"a": 10, "b": 20}
+    assert requests[1].json["messages"][-1]["content"] == '{"sum": 30.0}'
+
+
+@pytest.mark.row("B10")
+async def test_hook_that_raises_is_an_error_of_the_program() -> None:
+    def broken(event: PreToolUseEvent) -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        await run(calls(ADD), DONE, tools=[add], hooks=Hooks().add_pre_tool_use(broken))
+
+
+def test_hook_with_the_wrong_signature_is_refused() -> None:
+    with pytest.raises(TypeError, match="one argument"):
+        Hooks().add_pre_tool_use(lambda: None)  # type: ignore[arg-type,misc]
+    with pytest.raises(TypeError, match="no function"):
+        Hooks().add_post_tool_use(5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no hooks called 'before'"):
+        Client(AgentOptions("", "m", "http://localhost:1", hooks={"before": []}))
+
+
+@pytest.mark.row("B11")
+async def test_approval_may_deny_and_may_change_the_input() -> None:
+    async def ask(name: str, arguments: dict[str, Any], context: ToolContext) -> Allow | Deny:
+        return Deny("ask me first") if arguments["a"] == 1 else Allow({"a": 5, "b": 5})
+
+    reply = calls(call("add", '{"a": 1, "b": 1}', "a"), call("add", '{"a": 2, "b": 2}', "b"))
+    _, requests, _ = await run(reply, DONE, tools=[add], can_use_tool=ask)
+    sent = [message["content"] for message in requests[1].json["messages"] if message["role"] == "tool"]
+    assert sent == ["The call was not allowed: ask me first", "10.0"]
+
+
+@pytest.mark.row("B4")
+async def test_loop_ends_at_its_limit() -> None:
+    replies = [calls(call("add", f'{{"a": {number}, "b": 0}}')) for number in range(9)]
+    events, requests, client = await run(*replies, tools=[add], max_tool_iterations=3)
+    assert reason(events) == "max_iterations"
+    assert len(requests) == 3
+    assert client.message_history[-1].role == "tool"
+
+
+@pytest.mark.row("E4", "B4")
+async def test_loop_guard_tells_the_model_and_then_ends_the_run() -> None:
+    events, requests, _ = await run(calls(ADD), tools=[add])
+    assert reason(events) == "loop_guard"
+    assert len(requests) == 4
+    assert "Do something else" in requests[3].json["messages"][-1]["content"]
+    assert [event.kind for event in events if event.type == "notice"] == ["loop_guard"]
+
+
+@pytest.mark.row("E4")
+async def test_polling_a_changing_state_is_legitimate() -> None:
+    states = iter(range(100))
+
+    @tool
+    def poll() -> int:
+        return next(states)
+
+    events, requests, _ = await run(calls(call("poll")), tools=[poll], max_tool_iterations=6)
+    assert reason(events) == "max_iterations"
+    assert len(requests) == 6
+
+
+@pytest.mark.row("B4")
+async def test_calls_of_an_answer_that_was_cut_are_not_run() -> None:
+    events, requests, _ = await run(calls(ADD, finish="length"), DONE, tools=[add])
+    assert not [event for event in events if isinstance(event, ToolRunning)]
+    assert "cut off" in requests[1].json["messages"][-1]["content"]
+
+
+@pytest.mark.row("E10")
+async def test_progress_is_seen_before_the_result() -> None:
+    @tool
+    async def count(to: int) -> AsyncIterator[int]:
+        for number in range(to):
+            yield number
+
+    events, _, _ = await run(calls(call("count", '{"to": 2}')), DONE, tools=[count])
+    seen = [event for event in events if isinstance(event, ToolProgress | ToolResult)]
+    assert [getattr(event, "data", "result") for event in seen] == [0, 1, "result"]
+
+
+@pytest.mark.row("B8")
+@pytest.mark.parametrize(
+    ("value", "visible"),
+    [
+        ("text", "text"),
+        ({"a": 1}, '{"a": 1}'),
+        ([1, 2], "[1, 2]"),
+        (5, "5"),
+        (None, "null"),
+        (True, "true"),
+        (b"raw", "raw"),
+    ],
+)
+async def test_any_value_can_be_a_result(value: Any, visible: str) -> None:
+    _, requests, _ = await run(calls(call("give")), DONE, tools=[Tool("give", "", {"type": "object"}, lambda: value)])
+    assert requests[1].json["messages"][-1]["content"] == visible
+
+
+@pytest.mark.row("B8", "D6")
+async def test_image_as_a_result_follows_in_a_user_message() -> None:
+    picture = Tool("draw", "", {"type": "object"}, lambda: ImageBlock.from_bytes(b"GIF89a"))
+    _, requests, _ = await run(calls(call("draw")), DONE, tools=[picture])
+    last = requests[1].json["messages"][-1]
+    assert last["role"] == "user"
+    assert last["content"][0]["image_url"]["url"].startswith("data:image/gif;base64,")
+
+
+@pytest.mark.row("B3")
+async def test_every_call_has_a_start_an_input_and_an_end() -> None:
+    reply = calls(call("add", '{"a": 1, "b": 2}', "a"), call("nobody", "{}", "b"), call("add", '{"a": ', "c"))
+    events, _, client = await run(reply, DONE, tools=[add])
+    for identifier in "abc":
+        assert [e for e in events if isinstance(e, ToolInputStart) and e.id == identifier]
+        assert [e for e in events if isinstance(e, ToolInputDelta) and e.id == identifier]
+        assert [e for e in events if isinstance(e, ToolCall) and e.block.id == identifier]
+    assert {result.id for result in results(events)} == {"a", "b", "c"}
+    open_calls = {c["id"] for message in client.history for c in message.get("tool_calls", [])}
+    assert open_calls == {message["tool_call_id"] for message in client.history if message["role"] == "tool"}
+    assert not isinstance(events[-1], Failed)
