@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable
 from typing import TypeVar
 
@@ -29,6 +30,8 @@ class Watch:
         self._deadline: float | None = None
         self._reason: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
+        #: the limit for which the timer was set; a longer one can wait until it rings
+        self._seconds = 0.0
 
     async def wait(self, awaitable: Awaitable[T], seconds: float | None) -> T:
         """The result of `awaitable`; `TimeoutError` after so many seconds, `Closed` after `close()`."""
@@ -41,10 +44,10 @@ class Watch:
         self._cancelling = task.cancelling()
         self._deadline = None
         if seconds is not None:
-            loop = task.get_loop()
-            self._deadline = loop.time() + seconds
-            if self._timer is None or self._timer.when() > self._deadline:
-                self._set_timer(loop)
+            self._deadline = time.monotonic() + seconds
+            if self._timer is None or seconds < self._seconds:
+                self._seconds = seconds
+                self._set_timer(task.get_loop(), seconds)
         try:
             return await awaitable
         except asyncio.CancelledError:
@@ -67,17 +70,17 @@ class Watch:
             self._timer.cancel()
             self._timer = None
 
-    def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _set_timer(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         self.stop_timer()
-        assert self._deadline is not None
-        self._timer = loop.call_at(self._deadline, self._check, loop)
+        self._timer = loop.call_later(seconds, self._check, loop)
 
     def _check(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
         if self._task is None or self._deadline is None:
             return  # nobody waits for a limited time; the next await sets a timer anew
-        if self._deadline > loop.time():
-            self._set_timer(loop)
+        left = self._deadline - time.monotonic()
+        if left > 0:
+            self._set_timer(loop, left)
         else:
             self._end(TimeoutError())
 

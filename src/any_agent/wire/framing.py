@@ -54,6 +54,8 @@ class Framer:
         self._event = b""
         self._after_cr = False
         self._total = 0
+        #: whole events have come and nothing is left over, as is the case for nearly every delta
+        self._steady = False
 
     @property
     def body_kind(self) -> Literal["empty", "events", "body"]:
@@ -63,6 +65,19 @@ class Framer:
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that are complete with these bytes."""
         self._total += len(data)
+        if self._steady and data[-2:] == b"\n\n" and self._total < MAX_RESPONSE and b"\r" not in data:
+            steady: list[Frame] = []
+            self._take_events(data, steady)
+            return steady
+        frames = self._feed(data)
+        self._steady = (
+            self._mode == "events"
+            and bool(frames)
+            and not (self._lines or self._line.size or self._data or self._event or self._after_cr)
+        )
+        return frames
+
+    def _feed(self, data: bytes) -> list[Frame]:
         if self._total > MAX_RESPONSE:
             raise FrameTooLarge(f"the response is larger than {MAX_RESPONSE >> 20} MB")
         if self._mode == "start":
@@ -81,10 +96,7 @@ class Framer:
             self._after_cr = data[-1:] == b"\r"
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         frames: list[Frame] = []
-        if data[-2:] == b"\n\n" and not (self._line.size or self._lines or self._data or self._event):
-            # whole events, as a server sends them: nothing to keep, and no line to look at
-            self._take_events(data, frames)
-        elif b"\n" in data:
+        if b"\n" in data:
             if self._line.size:
                 data = b"".join((*self._line.parts, data))
                 self._line = _Line([], 0)
@@ -92,9 +104,7 @@ class Framer:
                 data = self._take_events(data, frames)
             *lines, data = data.split(b"\n")
             self._take_lines(lines, frames)
-            if data:
-                self._keep(data)
-        elif data:
+        if data:
             self._keep(data)
         return frames
 
