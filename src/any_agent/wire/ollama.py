@@ -16,6 +16,7 @@ from any_agent.wire.request import (
     checked_image,
     content_blocks,
     finished,
+    function_tools,
     without_none,
 )
 from any_agent.wire.schema import tool_schema
@@ -154,17 +155,7 @@ def encode_ollama(request: Request, profile: Profile) -> Encoded:
         "stream": request.stream,
     }
     if request.tools:
-        body["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": tool_schema(tool.parameters, profile),
-                },
-            }
-            for tool in request.tools
-        ]
+        body["tools"] = function_tools(request.tools, profile)
     if request.output_schema is not None:
         body["format"] = tool_schema(request.output_schema, profile)
     body |= {"options": options} if options else {}

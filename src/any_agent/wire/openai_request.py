@@ -14,6 +14,7 @@ from any_agent.wire.request import (
     checked_image,
     content_blocks,
     finished,
+    function_tools,
     tool_choice_name,
     without_none,
 )
@@ -36,17 +37,7 @@ def encode_chat(request: Request, profile: Profile) -> Encoded:
         "messages": [item for message in history.messages for item in _encode_message(message, history, profile)],
     }
     if request.tools:
-        body["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": tool_schema(tool.parameters, profile),
-                },
-            }
-            for tool in request.tools
-        ]
+        body["tools"] = function_tools(request.tools, profile)
     body |= without_none(
         {
             profile.max_tokens_field: request.max_tokens,

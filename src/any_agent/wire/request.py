@@ -11,6 +11,7 @@ import msgspec
 
 from any_agent.events import Notice
 from any_agent.types import Block, ImageBlock, TextBlock, ToolSpec
+from any_agent.wire.schema import tool_schema
 from any_agent.wire.values import as_object
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ __all__ = (
     "checked_image",
     "content_blocks",
     "finished",
+    "function_tools",
     "merged",
     "thinking_fields",
     "tool_choice_name",
@@ -108,6 +110,21 @@ def thinking_fields(request: Request, profile: Profile, notices: list[Notice]) -
         )
         notices.append(Notice("thinking_unsupported", message))
     return fields or {}
+
+
+def function_tools(tools: Sequence[ToolSpec], profile: Profile) -> list[dict[str, Any]]:
+    """The tools as OpenAI, and Ollama after it, write them."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool_schema(tool.parameters, profile),
+            },
+        }
+        for tool in tools
+    ]
 
 
 def tool_choice_name(request: Request) -> str | None:
