@@ -189,6 +189,12 @@ def test_two_blocks_are_two_calls_wherever_they_are_cut(between: str) -> None:
         assert_scan(output, shown, OSLO, OSLO)
 
 
+@pytest.mark.row("text_tool_calls")
+def test_a_closing_marker_inside_the_arguments_does_not_end_the_call() -> None:
+    written = '<tool_call>{"name": "search", "arguments": {"q": "use </tool_call> here"}}</tool_call> Done.'
+    assert_scan(written, " Done.", FoundCall("search", {"q": "use </tool_call> here"}))
+
+
 def test_text_is_held_back_only_while_it_may_become_a_marker() -> None:
     scanner = TextCallScanner(TOOLS)
     assert scanner.feed("One") == "One"

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from any_agent.wire.repair import read_values
 from any_agent.wire.thinktags import held_back
 from any_agent.wire.toolcalls import clean_name
-from any_agent.wire.values import as_list, as_object, as_word
+from any_agent.wire.values import as_list, as_object, as_word, is_cut
 
 __all__ = ("FoundCall", "TextCallScanner")
 
@@ -188,6 +188,9 @@ class TextCallScanner:
             return None
         end = min(ends) - len(self._tail)
         raw = "".join((*self._block, text[:end]))
+        if _is_inside_json(raw, self._opener):
+            self._block, self._tail = [raw], ""
+            return text[end:]
         self._block = []
         if self._record(raw, _calls_in(raw, self._opener, is_closed=True)):
             self._state = "after"
@@ -225,6 +228,14 @@ class TextCallScanner:
         self.calls += calls
         self.withheld.append(raw)
         return True
+
+
+def _is_inside_json(block: str, opener: str) -> bool:
+    """Whether what looks like the closing marker is a part of the arguments: the JSON before it goes on."""
+    body = block.removeprefix(opener)
+    for closer in _BLOCKS[opener]:
+        body = body.removesuffix(closer)
+    return body.lstrip()[:1] in ("{", "[") and is_cut(body.encode("utf-8", "replace"))
 
 
 def _calls_in(block: str, opener: str, *, is_closed: bool) -> list[FoundCall]:
