@@ -317,6 +317,10 @@ class Profile:
     thinking_off: dict[str, Any] | None = None
     structured_output: Literal["json_schema", "json_object", "none"] = "json_schema"
     native_tools: bool = True
+    #: where the server tells how large a window it loaded the model with, below its address
+    window_path: str | None = None
+    #: tools and a schema for the answer work in one request
+    schema_with_tools: bool = True
 
     # messages
     system_first: bool = True

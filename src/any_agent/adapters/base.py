@@ -9,24 +9,26 @@ import weakref
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 from any_agent.adapters.attempt import Attempt, stopped
 from any_agent.adapters.checks import checked_address, checked_tools
-from any_agent.adapters.discovery import ModelInfo, read_models
-from any_agent.adapters.refusals import Refusals
+from any_agent.adapters.discovery import ModelInfo, read_models, read_window
+from any_agent.adapters.refusals import Refusals, refuses_tools
 from any_agent.adapters.stream import EventStream
-from any_agent.errors import ProviderTimeoutError, StreamInterrupted
-from any_agent.events import Done, Event, Failed, ModelState, Notice, Retry, TextDelta, ThinkingDelta, ToolInputStart
+from any_agent.errors import ProviderError, ProviderTimeoutError, StreamInterrupted
+from any_agent.events import Done, Event, Failed, ModelState, Notice, Retry
 from any_agent.profiles import get_profile, guess_profile, key_for, profile_from_headers
-from any_agent.transport.http import HttpTransport, Transport
+from any_agent.transport.http import HttpTransport, Transport, network_error
 from any_agent.transport.retry import loading_delay, retry_delay
 from any_agent.transport.tape import Recorder, Tape
 from any_agent.transport.watch import Closed, Watch
 from any_agent.types import LLMResponse, Profile, RetryConfig, Timeouts, ToolSpec
 from any_agent.wire.assembly import DecodeSettings
+from any_agent.wire.failures import invalid_response
+from any_agent.wire.prompted import encode_prompted, writes_json
 from any_agent.wire.request import Encoded, Request
 from any_agent.wire.values import as_object
 
@@ -40,10 +42,10 @@ if TYPE_CHECKING:
 
 __all__ = ("BaseAdapter", "LLMAdapter")
 
-#: how long to wait for the end of a body whose answer is complete, so that its connection can serve again
-_DRAIN_S = 0.05
+#: what a server says of its models is not longer
+_MAX_LISTING = 16_000_000
 _NO_KEY = ("", "not-needed")
-_SHOWN = (TextDelta, ThinkingDelta, ToolInputStart)
+_SWITCHED = "the server refuses tools; from now on they are told to the model in words (tool_mode='prompted')"
 _SETTINGS = frozenset(
     ("temperature", "max_tokens", "stop", "top_p", "seed", "tool_choice", "thinking", "output_schema")
 )
@@ -105,7 +107,7 @@ class BaseAdapter:
         timeouts: Timeouts | None = None,
         client: AsyncOpenAI | None = None,
         text_stream: TextStream = "auto",
-        tool_mode: Literal["auto", "native"] = "auto",
+        tool_mode: Literal["auto", "native", "prompted"] = "auto",
         think_open: bool = False,
         allow_lenient_tool_json: bool | None = None,
         extra_headers: dict[str, str] | None = None,
@@ -117,8 +119,8 @@ class BaseAdapter:
             raise ValueError("model is missing: name the model that the server should use")
         if text_stream not in ("auto", "delta", "cumulative"):
             raise ValueError(f"text_stream must be 'auto', 'delta' or 'cumulative', not {text_stream!r}")
-        if tool_mode not in ("auto", "native"):
-            raise ValueError(f"tool_mode must be 'auto' or 'native', not {tool_mode!r}: prompted tools are yet to come")
+        if tool_mode not in ("auto", "native", "prompted"):
+            raise ValueError(f"tool_mode must be 'auto', 'native' or 'prompted', not {tool_mode!r}")
         named = get_profile(profile) if isinstance(profile, str) else profile
         if client is not None:
             base_url = str(client.base_url)
@@ -133,6 +135,9 @@ class BaseAdapter:
         #: the repairs of tool arguments so far: (model, rule) → how often
         self.repairs: Counter[tuple[str, str]] = Counter()
         self._text_stream: TextStream = text_stream
+        self._tool_mode = tool_mode
+        #: tools are told in words: because the program, the profile, or a refusal of the server says so
+        self._prompted = tool_mode == "prompted" or (tool_mode == "auto" and not self.profile.native_tools)
         self._think_open = think_open
         self._lenient = allow_lenient_tool_json
         self._extra_body = extra_body or {}
@@ -201,20 +206,40 @@ class BaseAdapter:
 
     async def list_models(self) -> list[ModelInfo]:
         """The models that the server offers, with what it says of them."""
+        return read_models(await self._get(self._models_path), self.base_url)
+
+    async def context_window(self) -> int | None:
+        """How many tokens the server gives the model, as it says itself; `None` if it does not.
+
+        Ask after a response: servers that load models on demand know only then.
+        """
+        if self.profile.window_path is None:
+            return None
+        root = self.base_url.removesuffix(self._usual_path)
+        try:
+            return read_window(await self._get(f"{root}{self.profile.window_path}"), self.model)
+        except ProviderError:
+            return None
+
+    async def _get(self, path: str) -> bytes:
         body = bytearray()
         watch = Watch()
         try:
-            reply = await watch.wait(self._transport.open("GET", self._models_path, None), self.timeouts.first_byte)
+            reply = await watch.wait(self._transport.open("GET", path, None), self.timeouts.first_byte)
             try:
                 while chunk := await watch.wait(reply.read(), self.timeouts.between_events):
                     body += chunk
+                    if len(body) > _MAX_LISTING:
+                        raise invalid_response(f"{self.base_url} sends too much about its models", bytes(body[:400]))
+            except reply.errors as error:
+                raise network_error(error, self.base_url) from error
             finally:
                 await reply.aclose()
         except TimeoutError as error:
-            raise ProviderTimeoutError(f"No list of models from {self.base_url} in time") from error
+            raise ProviderTimeoutError(f"No word from {self.base_url} about its models in time") from error
         finally:
             watch.stop_timer()
-        return read_models(bytes(body), self.base_url)
+        return bytes(body)
 
     def _request(
         self,
@@ -238,8 +263,19 @@ class BaseAdapter:
             **known,
         )
 
+    def _encoded(self, request: Request) -> Encoded:
+        encode = type(self)._encode
+        if self._prompted:
+            return encode_prompted(request, self.profile, encode)
+        if request.tools and request.output_schema is not None and not self.profile.schema_with_tools:
+            encoded = encode(replace(request, output_schema=None), self.profile)
+            message = f"servers of profile {self.profile.name!r} call no tools while a schema binds them; not sent"
+            encoded.notices.append(Notice("schema_not_sent", message))
+            return encoded
+        return encode(request, self.profile)
+
     def _start(self, request: Request) -> EventStream:
-        encoded = type(self)._encode(request, self.profile)
+        encoded = self._encoded(request)
         watch = Watch()
         stream = EventStream(self._attempts(request, encoded, watch), watch)
         self._streams.add(stream)
@@ -267,6 +303,11 @@ class BaseAdapter:
                 if attempt.has_shown or watch.closed:
                     yield [failed]
                     return
+                if self._switches_to_prompted(request, failed):
+                    encoded = self._encoded(request)
+                    told = Notice("tools_refused", _SWITCHED, {"error": failed.error.message})
+                    yield [told, *encoded.notices]
+                    continue
                 events, delay = self._next_step(failed, body, progress)
                 yield events
                 if delay is None:
@@ -291,6 +332,12 @@ class BaseAdapter:
             has_states=waited,
             tape=Tape(body) if self._recorder else None,
         )
+
+    def _switches_to_prompted(self, request: Request, failed: Failed) -> bool:
+        """Whether the server just refused tools, so that from now on they are told in words."""
+        switches = self._tool_mode == "auto" and not self._prompted and bool(request.tools)
+        self._prompted = self._prompted or (switches and refuses_tools(failed.error))
+        return switches and self._prompted
 
     def _next_step(self, failed: Failed, body: dict[str, Any], progress: _Progress) -> tuple[list[Event], float | None]:
         """What to say of a failure of which nothing was shown, and after how many seconds to try again, if at all."""
@@ -329,7 +376,8 @@ class BaseAdapter:
         return DecodeSettings(
             tools={tool.name: tool.parameters for tool in request.tools},
             lenient=self.profile.local if self._lenient is None else self._lenient,
-            text_calls=self.profile.local,
+            text_calls=self.profile.local or self._prompted,
+            prompted=self._prompted and bool(request.tools) and writes_json(self.profile),
             think_open=self._think_open,
             text_stream=self._text_stream,
             max_tokens=request.max_tokens,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from any_agent.adapters.protocols import AnthropicAdapter, OllamaAdapter, OpenAIAdapter, ResponsesAdapter
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from openai import AsyncOpenAI
 
     from any_agent.adapters.base import BaseAdapter
@@ -38,6 +40,8 @@ class ConnectionOptions(Protocol):
     extra_headers: dict[str, str]
     extra_body: dict[str, Any]
     text_stream: TextStream
+    tool_mode: Literal["auto", "native", "prompted"]
+    record_to: str | Path | None
     allow_lenient_tool_json: bool | None
 
 
@@ -59,6 +63,8 @@ def create_adapter(options: ConnectionOptions) -> BaseAdapter:
         timeouts=options.timeouts,
         client=options.client,
         text_stream=options.text_stream,
+        tool_mode=options.tool_mode,
+        record_to=options.record_to,
         allow_lenient_tool_json=options.allow_lenient_tool_json,
         extra_headers=options.extra_headers,
         extra_body=options.extra_body,

@@ -1,4 +1,4 @@
-"""What servers say of their models."""
+"""What servers say of their models, and of the windows that they loaded them with."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 from any_agent.wire.failures import invalid_response
 from any_agent.wire.values import as_list, as_object, as_objects, as_word, read_json
 
-__all__ = ("ModelInfo", "read_models")
+__all__ = ("ModelInfo", "read_models", "read_window")
 
+#: how servers call the window that is really there; what a model could have at most is another thing
+_LOADED = ("n_ctx", "context_length", "loaded_context_length", "max_model_len")
 _WINDOWS = ("context_length", "max_model_len", "context_window", "max_context_length", "loaded_context_length", "n_ctx")
 
 
@@ -40,6 +42,33 @@ def read_models(body: bytes, address: str) -> list[ModelInfo]:
     items = as_objects(data.get("data")) or as_objects(data.get("models")) or as_objects(as_list(payload))
     models = [_model(item) for item in items]
     return [model for model in models if model.id]
+
+
+def read_window(body: bytes, model: str) -> int | None:
+    """The window that is loaded, in the shapes of llama.cpp, Ollama, LM Studio and vLLM; `None` if it is not said.
+
+    >>> read_window(b'{"default_generation_settings": {"n_ctx": 4096}}', "any")
+    4096
+    >>> read_window(b'{"models": [{"name": "qwen3:latest", "context_length": 8192}]}', "qwen3")
+    8192
+    """
+    try:
+        data = as_object(read_json(body))
+    except ValueError:
+        return None
+    models = as_objects(data.get("data")) or as_objects(data.get("models"))
+    item = next((item for item in models if _is_called(item, model)), models[0] if len(models) == 1 else {})
+    for place in (as_object(data.get("default_generation_settings")), data, item, as_object(item.get("meta"))):
+        for name in _LOADED:
+            window = place.get(name)
+            if isinstance(window, int) and window > 0:
+                return window
+    return None
+
+
+def _is_called(item: dict[str, Any], model: str) -> bool:
+    names = [item.get(key) for key in ("id", "name", "model")]
+    return model in names or f"{model}:latest" in names
 
 
 def _model(item: dict[str, Any]) -> ModelInfo:

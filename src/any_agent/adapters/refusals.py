@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 from any_agent.wire.schema import simplify
 from any_agent.wire.values import as_object, as_objects
 
-__all__ = ("Refusals",)
+__all__ = ("Refusals", "refuses_tools")
 
 #: what may be left out or renamed without changing what was asked; never messages, model or tools
 _DROPPABLE = (
@@ -28,10 +28,19 @@ _DROPPABLE = (
     "tool_choice",
     "reasoning_effort",
     "reasoning",
+    "response_format",
+    "output_config",
     "chat_template_kwargs",
     "return_progress",
     "store",
     "include",
+)
+#: the words in which servers say that this model, or this way of starting them, has no tools
+_NO_TOOLS = re.compile(
+    r"(?:does not|doesn't|do not) support (?:tools?|function)|support tool use"
+    r"|(?:tools?|tool[ _]call(?:s|ing)?|tool use|function[ _]calling) (?:is|are) not (?:supported|enabled|available)"
+    r"|tools param requires --jinja|requires --enable-auto-tool-choice",
+    re.IGNORECASE,
 )
 _RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 #: a grammar could not be made of the schema of a tool
@@ -63,6 +72,12 @@ _REFUSAL = re.compile(
 class _Refusal:
     name: str
     rename: str | None
+
+
+def refuses_tools(error: ProviderError) -> bool:
+    """Whether a server says that it cannot do tools at all."""
+    refused = error.status_code in (400, 404, 422, 500, 501)
+    return refused and _NO_TOOLS.search(f"{error.message} {error.body or ''}") is not None
 
 
 class Refusals:

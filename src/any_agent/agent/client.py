@@ -49,8 +49,6 @@ class Client:
     """
 
     def __init__(self, options: AgentOptions) -> None:
-        if options.tool_mode == "prompted":
-            raise ValueError("tool_mode='prompted' is yet to come: use 'auto' or 'native'")
         if options.output_type is not None:
             raise ValueError("output_type is yet to come: use output_schema= with an adapter, or a tool")
         self.options = options

@@ -10,6 +10,8 @@ from any_agent.profiles import get_profile
 from any_agent.types import Profile, Protocol, RetryConfig, Timeouts
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from openai import AsyncOpenAI
 
     from any_agent.tools.define import Tool
@@ -46,6 +48,7 @@ class AgentOptions:
     retry: RetryConfig = field(default_factory=RetryConfig)
     extra_headers: dict[str, str] = field(default_factory=dict[str, str], repr=False)
     extra_body: dict[str, Any] = field(default_factory=dict[str, Any])
+    record_to: str | Path | None = None
     # generation
     stop: list[str] | None = None
     top_p: float | None = None

@@ -67,6 +67,8 @@ class DecodeSettings:
     lenient: bool = True
     #: recover calls that were written as text
     text_calls: bool = True
+    #: the model was told in words to write calls and answers as JSON
+    prompted: bool = False
     #: the template opens a thought itself
     think_open: bool = False
     text_stream: TextStream = "auto"
@@ -174,10 +176,7 @@ class Assembly:
     def call(self, piece: CallPiece) -> None:
         """A piece of a tool call."""
         self.begun = True
-        self._show(self._channels.end_thought())
-        events: list[Event] = []
-        self.calls.add(piece, events)
-        self._pass_on(events)
+        self._show([*self._channels.end_thought(), piece])
 
     def notice(self, kind: str, message: str, data: dict[str, Any] | None = None) -> None:
         """Something that the reader should know."""
@@ -254,11 +253,15 @@ class Assembly:
         self._show(self._channels.release())
 
     def _show(self, pieces: list[Piece]) -> None:
-        for channel, text in pieces:
-            if channel == "text":
-                self._show_text(text)
+        for piece in pieces:
+            if isinstance(piece, CallPiece):
+                events: list[Event] = []
+                self.calls.add(piece, events)
+                self._pass_on(events)
+            elif piece[0] == "text":
+                self._show_text(piece[1])
             else:
-                self._show_thinking(text)
+                self._show_thinking(piece[1])
 
     def _show_text(self, text: str) -> None:
         """Show text, but not white space that nothing precedes: a call may follow."""

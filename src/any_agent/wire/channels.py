@@ -2,8 +2,8 @@
 
 A server gives text, and perhaps thinking of its own. The text may be cumulative, may begin with a thought in
 tags or in channels, and may hold calls in markup; so may the thinking. What comes out is pieces of words and
-thoughts in order, and the calls that were found. Nothing is held back longer than a marker could be long,
-but what may be a call: that is withheld until it ends.
+thoughts in order, and the calls that were found; those of a prompted model come as pieces too. Nothing is held
+back longer than a marker could be long, but what may be a call: that is withheld until it ends.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from any_agent.wire.cumulative import CumulativeText
 from any_agent.wire.harmony import HarmonySplitter
+from any_agent.wire.prompted import PromptedReader
 from any_agent.wire.textcalls import FoundCall, TextCallScanner
 from any_agent.wire.thinktags import ThinkSplitter
 
 if TYPE_CHECKING:
     from any_agent.wire.assembly import DecodeSettings
+    from any_agent.wire.toolcalls import CallPiece
 
 __all__ = ("Channel", "Channels", "Piece")
 
 Channel = Literal["text", "thinking"]
-Piece: TypeAlias = tuple[Channel, str]
+Piece: TypeAlias = "tuple[Channel, str] | CallPiece"
 
 
 class Channels:
@@ -35,11 +37,13 @@ class Channels:
         self._harmony: HarmonySplitter | None = None
         self._scanner = TextCallScanner(settings.tools) if scan else None
         self._thought_scanner = TextCallScanner(settings.tools, bare_json=False) if scan else None
+        self._reader = PromptedReader(self._scanner.feed if self._scanner else str) if settings.prompted else None
 
     @property
     def pass_by(self) -> bool:
         """Words are words from now on: they need not be fed any more."""
-        return self._scanner is None and self._harmony is None and self._thinker.settled and self._cumulative.settled
+        finders = (self._scanner, self._harmony, self._reader)
+        return self._thinker.settled and self._cumulative.settled and all(finder is None for finder in finders)
 
     @property
     def calls(self) -> list[FoundCall]:
@@ -76,6 +80,8 @@ class Channels:
         pieces = self.release()
         splitter = self._harmony or self._thinker
         pieces += self._sorted(*splitter.close())
+        if self._reader is not None:
+            pieces += self._reader.close()
         if self._scanner is not None:
             pieces = _with(pieces, "text", self._scanner.close())
         return pieces + self.end_thought()
@@ -91,9 +97,12 @@ class Channels:
         return self._sorted(thinking, text)
 
     def _sorted(self, thinking: str, text: str) -> list[Piece]:
+        pieces = _with([], "thinking", thinking)
+        if text and self._reader is not None:
+            return [*pieces, *self._reader.feed(text)]
         if text and self._scanner is not None:
             text = self._scanner.feed(text)
-        return _with(_with([], "thinking", thinking), "text", text)
+        return _with(pieces, "text", text)
 
     def _end_words(self) -> list[Piece]:
         """What was held back of the words: it stands before the thought that follows."""
