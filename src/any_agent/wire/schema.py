@@ -21,7 +21,8 @@ _VALUES = ("default", "const", "enum", "examples", "example", "required")
 
 def tool_schema(parameters: dict[str, Any], profile: Profile) -> dict[str, Any]:
     """The schema of a tool's arguments as the server of `profile` takes it; the original is not touched."""
-    schema = dict(parameters) if "anyOf" in parameters else {"type": "object", "properties": {}, **parameters}
+    is_object = parameters.get("type", "object") == "object" and "anyOf" not in parameters
+    schema: dict[str, Any] = {"type": "object", "properties": {}, **parameters} if is_object else parameters
     if not (profile.inline_refs or profile.schema_drop or profile.schema_needs_type):
         return schema
     return simplify(schema, drop=profile.schema_drop, needs_type=profile.schema_needs_type)
