@@ -13,6 +13,7 @@ SRC = Path(__file__).parent.parent / "src" / "any_agent"
 
 #: from the top down; a module may import from its own room and from rooms below
 ROOMS = [
+    ["__main__"],
     ["cli"],
     ["web", "claude"],
     ["orchestration"],

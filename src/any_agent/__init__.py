@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from any_agent.adapters.openai_sdk import ToolCallAggregator, create_client, format_messages
     from any_agent.adapters.protocols import AnthropicAdapter, OllamaAdapter, OpenAIAdapter, ResponsesAdapter
     from any_agent.agent.client import Client
+    from any_agent.agent.compaction import Compaction, DropOldest, Summarise
     from any_agent.agent.context import estimate_tokens, is_approaching_limit, truncate_messages
     from any_agent.agent.hooks import (
         Allow,
@@ -94,6 +95,7 @@ _HOMES = {
     "adapters.openai_sdk": "ToolCallAggregator create_client format_messages",
     "adapters.protocols": "AnthropicAdapter OllamaAdapter OpenAIAdapter ResponsesAdapter",
     "agent.client": "Client",
+    "agent.compaction": "Compaction DropOldest Summarise",
     "agent.context": "estimate_tokens is_approaching_limit truncate_messages",
     "agent.hooks": "Allow Deny HookDecision Hooks PostToolUseEvent PreToolUseEvent UserPromptSubmitEvent",
     "agent.options": "AgentOptions",
@@ -127,7 +129,7 @@ __all__ = (  # noqa: RUF022 - in the order of the documentation
     "LLMAdapter", "OpenAIAdapter", "OllamaAdapter", "AnthropicAdapter", "ResponsesAdapter", "create_adapter",
     "ModelInfo",
     "Profile", "get_profile", "create_client", "format_messages", "ToolCallAggregator",
-    "estimate_tokens", "is_approaching_limit", "truncate_messages",
+    "estimate_tokens", "is_approaching_limit", "truncate_messages", "Compaction", "DropOldest", "Summarise",
     "AgentSDKError", "ProviderError", "ProviderAuthError", "ProviderAPIError", "ProviderTimeoutError",
     "ProviderConnectionError", "StreamInterrupted", "ContextLengthExceeded", "ModelNotFound", "MaxTurnsExceeded",
 )  # fmt: skip

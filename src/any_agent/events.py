@@ -9,6 +9,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
+import msgspec
+
 from any_agent.errors import ProviderError
 from any_agent.types import (
     Block,
@@ -293,10 +295,20 @@ def _plain(value: Any) -> Any:
         return to_dict(value)
     if isinstance(value, list):
         return [_plain(item) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in cast("dict[Any, Any]", value).items()}
     if dataclasses.is_dataclass(value):
         # `raw` is whatever a server sent: it belongs to the program, not to a log of events
         return {name: _plain(getattr(value, name)) for name in _field_names(type(value)) if name != "raw"}
-    return value
+    if value is None or isinstance(value, str | int | float):
+        return value
+    # what a tool tells of its progress, or an object that was asked for, may be anything
+    return msgspec.to_builtins(value, enc_hook=_foreign)
+
+
+def _foreign(value: Any) -> Any:
+    """A value of a type that JSON does not know: of pydantic as it says itself, else as text."""
+    return value.model_dump(mode="json") if hasattr(value, "model_dump") else str(value)
 
 
 def _block(data: Any) -> Block:
@@ -316,6 +328,7 @@ def _response(data: dict[str, Any]) -> LLMResponse:
         notices=[
             Notice(notice["kind"], notice["message"], notice["data"], notice["seq"]) for notice in data["notices"]
         ],
+        output=data.get("output"),
     )
 
 

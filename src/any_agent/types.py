@@ -221,6 +221,8 @@ class LLMResponse:
     usage: Usage | None = None
     raw: Any = field(default=None, repr=False)
     notices: list[Notice] = field(default_factory=list["Notice"], repr=False)
+    #: the object that `output_type` asked for
+    output: Any = None
 
     @property
     def text(self) -> str | None:

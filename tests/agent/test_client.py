@@ -32,7 +32,7 @@ from any_agent import (
     query,
     tool,
 )
-from any_agent.testing import HANG, Received, Reply, ScriptedServer, chat_events, sse
+from any_agent.testing import HANG, Reply, ScriptedServer, chat_events
 
 SOON = 0.1
 USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
@@ -402,5 +402,39 @@ async def test_malformed_calls_are_not_stored_in_manual_mode() -> None:
         assert [block.id for block in client.message_history[-1].content if isinstance(block, ToolUseBlock)] == ["good"]
 
 
-def _unused(request: Received) -> Reply:
-    return Reply(sse(request.path))
+async def test_closed_client_says_so_and_its_history_stays() -> None:
+    async with ScriptedServer(says("ok")) as server:
+        client = Client(options(server))
+        async with client:
+            await client.query("hi")
+            async for _ in client.receive_messages():
+                pass
+        with pytest.raises(AgentSDKError, match="is closed"):
+            await client.query("again")
+        with pytest.raises(AgentSDKError, match="is closed"):
+            await client.resume()
+        with pytest.raises(AgentSDKError, match="is closed"):
+            await anext(client.events())
+        assert [message.content for message in client.message_history] == ["hi", [TextBlock("ok")]]
+
+
+def test_client_in_another_event_loop_says_so() -> None:
+    client = Client(AgentOptions("", "m", "http://localhost:1"))
+    asyncio.run(client.query("hi"))
+    with pytest.raises(AgentSDKError, match="another event loop"):
+        asyncio.run(client.query("hi"))
+
+
+def test_tools_that_are_none_are_refused() -> None:
+    def plain(q: str) -> str:
+        return q
+
+    with pytest.raises(TypeError, match="decorate the function with @tool"):
+        AgentOptions("", "m", "http://localhost:1", tools=[plain])  # type: ignore[list-item]
+
+
+@pytest.mark.row("A1")
+@pytest.mark.parametrize("name", ["max_turns", "max_tokens", "max_tool_iterations", "loop_guard", "max_result_tokens"])
+def test_limits_below_one_are_refused_by_name(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be at least 1"):
+        AgentOptions("", "m", "http://localhost:1", **{name: 0})

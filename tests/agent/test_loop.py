@@ -302,6 +302,14 @@ async def test_loop_guard_tells_the_model_and_then_ends_the_run() -> None:
 
 
 @pytest.mark.row("E4")
+async def test_loop_guard_can_be_set_and_switched_off() -> None:
+    events, requests, _ = await run(calls(ADD), tools=[add], loop_guard=1)
+    assert (reason(events), len(requests)) == ("loop_guard", 2)
+    events, requests, _ = await run(calls(ADD), tools=[add], loop_guard=None, max_tool_iterations=7)
+    assert (reason(events), len(requests)) == ("max_iterations", 7)
+
+
+@pytest.mark.row("E4")
 async def test_polling_a_changing_state_is_legitimate() -> None:
     states = iter(range(100))
 

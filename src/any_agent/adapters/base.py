@@ -46,6 +46,10 @@ __all__ = ("BaseAdapter", "LLMAdapter")
 _MAX_LISTING = 16_000_000
 _NO_KEY = ("", "not-needed")
 _SWITCHED = "the server refuses tools; from now on they are told to the model in words (tool_mode='prompted')"
+_UNBOUND = (
+    "servers of profile {profile!r} cannot bind an answer to a schema (while there are tools): it is not sent; "
+    "what the answer should look like must stand in the prompt"
+)
 _SETTINGS = frozenset(
     ("temperature", "max_tokens", "stop", "top_p", "seed", "tool_choice", "thinking", "output_schema")
 )
@@ -142,6 +146,7 @@ class BaseAdapter:
         self._lenient = allow_lenient_tool_json
         self._extra_body = extra_body or {}
         self._refusals = Refusals()
+        self._told_unbound = False
         self._streams: weakref.WeakSet[EventStream] = weakref.WeakSet()
         key = api_key if api_key not in (None, *_NO_KEY) else key_for(self.profile, self.base_url)
         self._recorder = (
@@ -267,12 +272,14 @@ class BaseAdapter:
         encode = type(self)._encode
         if self._prompted:
             return encode_prompted(request, self.profile, encode)
-        if request.tools and request.output_schema is not None and not self.profile.schema_with_tools:
-            encoded = encode(replace(request, output_schema=None), self.profile)
-            message = f"servers of profile {self.profile.name!r} call no tools while a schema binds them; not sent"
-            encoded.notices.append(Notice("schema_not_sent", message))
-            return encoded
-        return encode(request, self.profile)
+        can_bind = self.profile.structured_output != "none" and (self.profile.schema_with_tools or not request.tools)
+        if request.output_schema is None or can_bind:
+            return encode(request, self.profile)
+        encoded = encode(replace(request, output_schema=None), self.profile)
+        if not self._told_unbound:
+            self._told_unbound = True
+            encoded.notices.append(Notice("schema_not_sent", _UNBOUND.format(profile=self.profile.name)))
+        return encoded
 
     def _start(self, request: Request) -> EventStream:
         encoded = self._encoded(request)

@@ -18,6 +18,7 @@ from any_agent.wire.history import result_text
 from any_agent.wire.values import as_list
 
 if TYPE_CHECKING:
+    from any_agent.agent.results import LongResults
     from any_agent.tools.define import Tool
 
 __all__ = ("CallRunner", "Emit", "visible_result")
@@ -37,6 +38,9 @@ class CallRunner:
     emit: Emit
     #: lets whoever reads the events have them before it goes on
     settle: Callable[[], Any]
+    long_results: LongResults
+    #: how many tokens of a result the model sees at once
+    limit: int
 
     async def run(self, call: ToolUseBlock, idempotency_key: str, refusal: str | None = None) -> ToolResultBlock:
         """The result of a call, as the model will read it; with `refusal` it is that, and nothing runs."""
@@ -50,7 +54,9 @@ class CallRunner:
         )
         if decision is not None:
             output = decision.value if decision.action == "modify" else f"The result is withheld: {decision.reason}"
-        content = visible_result(output)
+        content, notices = self.long_results.fit(call.name, visible_result(output), self.limit)
+        for notice in notices:
+            self.emit(notice)
         duration = time.monotonic() - started
         self.emit(ToolResult(call.id, call.name, content, is_error, duration))
         await self.settle()
@@ -91,7 +97,8 @@ class CallRunner:
         self, call: ToolUseBlock, arguments: dict[str, Any], context: ToolContext
     ) -> tuple[str | None, dict[str, Any]]:
         """(why it was denied, the input that was allowed)."""
-        if self.can_use_tool is None:
+        # to read on in a result is no new deed
+        if self.can_use_tool is None or call.name == self.long_results.tool.name:
             return None, arguments
         self.emit(ToolRunning(call.id, call.name, arguments, waiting_for_approval=True))
         answer = self.can_use_tool(call.name, arguments, context)

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import copy
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from any_agent.adapters.create import create_adapter
 from any_agent.adapters.openai_sdk import create_client
-from any_agent.agent.calls import CallRunner, Emit
+from any_agent.agent.conversation import Conversation
 from any_agent.agent.hooks import Hooks, UserPromptSubmitEvent, hooks_from
 from any_agent.agent.loop import Limits, run_turn
+from any_agent.agent.output import OutputType
+from any_agent.agent.results import LongResults
+from any_agent.agent.steps import LocalSteps, read_window
 from any_agent.agent.turn import Turn
-from any_agent.errors import AgentSDKError, MaxTurnsExceeded, PromptBlocked, StreamInterrupted
+from any_agent.agent.window import Window
+from any_agent.errors import AgentSDKError, MaxTurnsExceeded, PromptBlocked
 from any_agent.events import Done, Event, Failed, TextDelta, ThinkingDelta, ToolCall, ToolResult
-from any_agent.types import (
-    Block,
-    LLMResponse,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    Usage,
-)
+from any_agent.types import Block, LLMResponse, Message, TextBlock, ThinkingBlock, ToolResultBlock, Usage
 from any_agent.wire.history import MessageLike, parse_message
 from any_agent.wire.openai_request import openai_messages
 
@@ -35,8 +29,6 @@ if TYPE_CHECKING:
     from any_agent.agent.options import AgentOptions
 
 __all__ = ("Client",)
-
-_MAX_PARALLEL = 16
 
 
 class Client:
@@ -49,21 +41,20 @@ class Client:
     """
 
     def __init__(self, options: AgentOptions) -> None:
-        if options.output_type is not None:
-            raise ValueError("output_type is yet to come: use output_schema= with an adapter, or a tool")
         self.options = options
         self.turn_count = 0
         self._hooks = hooks_from(options.hooks)
-        self._history: list[Message] = []
+        self._conversation = Conversation(Window(options.num_ctx), LongResults([tool.name for tool in options.tools]))
         self._adapter: BaseAdapter | None = None
         self._client: AsyncOpenAI | None = options.client
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_closed = False
         self._prompts = 0
         self._usage: Usage | None = None
+        self._response: LLMResponse | None = None
         #: what the next reading sends: a prompt, or `None` to go on from what is there
         self._prompt: Message | None = None
         self._has_query = False
-        #: results that were added and wait to be sent
-        self._results: list[ToolResultBlock] = []
         self._turn: Turn | None = None
 
     async def __aenter__(self) -> Client:
@@ -73,8 +64,9 @@ class Client:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Stop what is going on, and close all connections; the conversation stays."""
+        """Stop what is going on, and close all connections; the history can still be read."""
         await self.interrupt()
+        self._is_closed = True
         adapter, self._adapter = self._adapter, None
         if adapter is not None:
             await adapter.aclose()
@@ -92,21 +84,30 @@ class Client:
     @property
     def message_history(self) -> list[Message]:
         """The conversation, live; assign typed messages, or dicts in OpenAI's format."""
-        return self._history
+        return self._conversation.messages
 
     @message_history.setter
     def message_history(self, messages: Sequence[MessageLike]) -> None:
-        self._history = [parse_message(message) for message in messages]
-        self._results = []
+        self._conversation.replace([parse_message(message) for message in messages])
 
     @property
     def history(self) -> list[dict[str, Any]]:
         """A copy of the conversation in OpenAI's format, ready for JSON."""
-        return openai_messages([*self._history, *self._waiting()])
+        return openai_messages(self._conversation.everything())
+
+    @property
+    def response(self) -> LLMResponse | None:
+        """The last answer of the model, when its turn has come to its end; with `output_type`, `response.output`."""
+        return self._response
+
+    @property
+    def long_results(self) -> dict[str, str]:
+        """The tool results that were cut for the model, whole, by the handles under which it reads on."""
+        return dict(self._conversation.long_results.whole)
 
     @property
     def turn_metadata(self) -> dict[str, Any]:
-        """How many turns there were, and what they used."""
+        """How many turns there were, what they used, and how full the window is as far as that is known."""
         usage = self._usage or Usage()
         return {
             "turn_count": self.turn_count,
@@ -114,22 +115,39 @@ class Client:
             "input_tokens": usage.input_tokens,
             "output_tokens": usage.output_tokens,
             "total_tokens": usage.total_tokens,
+            "context_tokens": self.context_tokens,
+            "context_window": self._conversation.window.size,
         }
+
+    @property
+    def context_tokens(self) -> int:
+        """About how many tokens the conversation has, corrected by what the server counted so far."""
+        system = Message("system", self.options.system_prompt)
+        return self._conversation.window.tokens([system, *self._conversation.everything()], self.options.tools)
+
+    async def context_window(self) -> int | None:
+        """How many tokens the server gives the model, asked from it if need be; `None` if it does not say.
+
+        Servers that load models on demand know it after the first answer.
+        """
+        self._check_usable()
+        await read_window(self._conversation.window, self._connected())
+        return self._conversation.window.size
 
     async def query(self, prompt: str | list[Block]) -> None:
         """Say something; it is sent when the answer is read. An empty prompt goes on, as `resume()` does."""
+        self._check_usable()
         await self.interrupt()
         if not prompt:
             await self.resume()
             return
-        continues = bool(self._results or self._open_calls())
+        continues = bool(self._conversation.waiting or self._conversation.open_calls())
         if not continues and self._prompts >= self.options.max_turns:
             raise MaxTurnsExceeded(
                 f"this conversation has had its {self.options.max_turns} prompts: set AgentOptions(max_turns=…) higher"
             )
-        decision = await Hooks.decide(
-            self._hooks.user_prompt_submit, UserPromptSubmitEvent(prompt, list(self._history))
-        )
+        event = UserPromptSubmitEvent(prompt, list(self._conversation.messages))
+        decision = await Hooks.decide(self._hooks.user_prompt_submit, event)
         if decision is not None and decision.action == "block":
             raise PromptBlocked(decision.reason)
         if decision is not None:
@@ -140,18 +158,19 @@ class Client:
 
     async def resume(self) -> None:
         """Go on from what is there: results that were added, or a turn that was broken off."""
+        self._check_usable()
         await self.interrupt()
         self._prompt = None
         self._has_query = True
 
     def add_tool_result(self, tool_call_id: str, content: Any, is_error: bool = False) -> _Noted:
         """Answer a call of the latest response. Works with and without `await`."""
-        known = self._open_calls() | {call.id for call in (self._turn.calls if self._turn else [])}
-        known -= {result.tool_use_id for result in self._results}
+        known = self._conversation.open_calls() | {call.id for call in (self._turn.calls if self._turn else [])}
+        known -= {result.tool_use_id for result in self._conversation.waiting}
         if tool_call_id not in known:
             waiting = ", ".join(sorted(known)) or "none"
             raise AgentSDKError(f"no call {tool_call_id!r} waits for a result; waiting are: {waiting}")
-        self._results.append(ToolResultBlock(tool_call_id, content, is_error))
+        self._conversation.waiting.append(ToolResultBlock(tool_call_id, content, is_error))
         return _Noted()
 
     async def interrupt(self) -> None:
@@ -183,6 +202,7 @@ class Client:
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """The same turn in full detail; the last event is `Done` or `Failed`."""
+        self._check_usable()
         if self._turn is not None and not self._turn.ended:
             raise AgentSDKError("this turn is being read already: only one loop can read it")
         if not self._has_query:
@@ -200,18 +220,20 @@ class Client:
 
     async def _run(self, turn: Turn) -> None:
         prompt, self._prompt = self._prompt, None
-        history = [*self._history, *self._waiting()]
         options = self.options
+        output = OutputType(options.output_type) if options.output_type is not None else None
         await run_turn(
-            _Steps(self, turn),
+            LocalSteps(options, self._connected(), self._conversation, self._hooks, output, turn),
             turn.emit,
-            history=history,
+            history=self._conversation.everything(),
             prompt=prompt,
-            limits=Limits(options.auto_execute_tools, options.max_tool_iterations),
+            limits=Limits(options.auto_execute_tools, options.max_tool_iterations, options.loop_guard),
+            output=output,
         )
 
     def _note_done(self, event: Done) -> None:
         self.turn_count += 1
+        self._response = event.response
         usage = event.usage
         if usage is not None:
             total = self._usage = self._usage or Usage(0, 0, 0)
@@ -219,14 +241,17 @@ class Client:
             total.output_tokens = (total.output_tokens or 0) + (usage.output_tokens or 0)
             total.total_tokens = (total.total_tokens or 0) + (usage.total_tokens or 0)
 
-    def _open_calls(self) -> set[str]:
-        last = self._history[-1] if self._history else None
-        if last is None or last.role != "assistant":
-            return set()
-        return {block.id for block in last.content if isinstance(block, ToolUseBlock)}
-
-    def _waiting(self) -> list[Message]:
-        return [Message("tool", list(self._results))] if self._results else []
+    def _check_usable(self) -> None:
+        """Connections belong to one event loop, and end with `aclose()`."""
+        loop = asyncio.get_running_loop()
+        if self._is_closed:
+            raise AgentSDKError("this client is closed: make a new Client(options), and give it this message_history")
+        if self._loop is not None and self._loop is not loop:
+            raise AgentSDKError(
+                "this client was used in another event loop (another asyncio.run()): make a new Client(options) in "
+                "this one, and give it this message_history"
+            )
+        self._loop = loop
 
     def _connected(self) -> BaseAdapter:
         if self._adapter is None:
@@ -239,64 +264,3 @@ class _Noted:
 
     def __await__(self) -> Generator[None, None, None]:
         yield from ()
-
-
-class _Steps:
-    """The steps of a turn, in this process: plain calls."""
-
-    def __init__(self, client: Client, turn: Turn) -> None:
-        self._client = client
-        self._turn = turn
-
-    async def model(self, messages: Sequence[Message], emit: Emit) -> Done | Failed:
-        client, options = self._client, self._client.options
-        system = [Message("system", options.system_prompt)] if options.system_prompt else []
-        stream = client._connected().stream(  # pyright: ignore[reportPrivateUsage]
-            [*system, *messages],
-            options.tools,
-            temperature=options.temperature,
-            max_tokens=options.max_tokens,
-            stop=options.stop,
-            top_p=options.top_p,
-            seed=options.seed,
-            tool_choice=options.tool_choice,
-            thinking=options.thinking,
-        )
-        self._turn.read(stream)
-        try:
-            async for event in stream:
-                if isinstance(event, Done | Failed):
-                    return event
-                emit(event)
-        finally:
-            self._turn.read(None)
-            await stream.aclose()
-        return Failed(StreamInterrupted("The answer was stopped", kind="aborted", retryable=False), LLMResponse())
-
-    async def tools(
-        self, calls: Sequence[ToolUseBlock], refusals: Mapping[str, str], iteration: int, emit: Emit
-    ) -> list[ToolResultBlock]:
-        options = self._client.options
-        runner = CallRunner(
-            tools={tool.name: tool for tool in options.tools},
-            hooks=self._client._hooks,  # pyright: ignore[reportPrivateUsage]
-            can_use_tool=options.can_use_tool,
-            timeout=options.tool_timeout,
-            history=self._client.message_history,
-            emit=emit,
-            settle=self._turn.settled,
-        )
-        limit = asyncio.Semaphore(_MAX_PARALLEL if options.parallel_tools else 1)
-
-        async def run(position: int, call: ToolUseBlock) -> ToolResultBlock:
-            async with limit:
-                return await runner.run(call, f"{self._turn.id}:{iteration}:{position}", refusals.get(call.id))
-
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(run(position, call)) for position, call in enumerate(calls)]
-        return [task.result() for task in tasks]
-
-    async def append(self, messages: Sequence[Message]) -> None:
-        client = self._client
-        client._history += [*client._waiting(), *copy.copy(messages)]  # pyright: ignore[reportPrivateUsage]
-        client._results = []  # pyright: ignore[reportPrivateUsage]

@@ -11,16 +11,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from any_agent.agent.guards import LoopGuard
-from any_agent.errors import ProviderAPIError
+from any_agent.agent.output import InvalidOutput
+from any_agent.errors import ContextLengthExceeded, ProviderAPIError, ProviderError
 from any_agent.events import Done, DoneReason, Failed, Notice, ResponseEnd
 from any_agent.types import Block, LLMResponse, Message, ToolResultBlock, ToolUseBlock, ToolUseError, Usage
 
 if TYPE_CHECKING:
     from any_agent.agent.calls import Emit
+    from any_agent.agent.output import OutputType
 
 __all__ = ("Limits", "Steps", "run_turn")
 
 _QUOTED = 500
+#: how often the model is told that its answer is not the object that was asked for
+_MISFITS = 2
+_ADVICE = "That is not what was asked for: {problem}. Answer again, with nothing but JSON that fits the schema."
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +34,27 @@ class Limits:
 
     auto_execute: bool
     max_iterations: int
-    loop_guard: int = 3
+    loop_guard: int | None = 3
 
 
 class Steps(Protocol):
     """What a turn does to the world."""
 
-    async def model(self, messages: Sequence[Message], emit: Emit) -> Done | Failed:
-        """Ask the model; its events go to `emit`, but for the last one, which is returned."""
+    async def fit(
+        self,
+        messages: Sequence[Message],
+        pending: Sequence[Message],
+        emit: Emit,
+        overflow: ContextLengthExceeded | None = None,
+    ) -> list[Message]:
+        """The messages, or fewer if the window is too small for them (`overflow`: the server says that it is)."""
+        ...
+
+    async def model(self, messages: Sequence[Message], emit: Emit, *, answer_only: bool = False) -> Done | Failed:
+        """Ask the model; its events go to `emit`, but for the last one, which is returned.
+
+        With `answer_only` no tools are offered.
+        """
         ...
 
     async def tools(
@@ -51,7 +69,13 @@ class Steps(Protocol):
 
 
 async def run_turn(
-    steps: Steps, emit: Emit, *, history: Sequence[Message], prompt: Message | None, limits: Limits
+    steps: Steps,
+    emit: Emit,
+    *,
+    history: Sequence[Message],
+    prompt: Message | None,
+    limits: Limits,
+    output: OutputType | None = None,
 ) -> None:
     """One turn, from a prompt (or from results that wait) to `Done` or `Failed`, which is emitted last.
 
@@ -60,11 +84,13 @@ async def run_turn(
     """
     messages = list(history)
     pending = [prompt] if prompt is not None else []
+    #: answers that were no `output`, each with what was said of it: for the model, not for the history
+    misfits: list[Message] = []
     usage: Usage | None = None
     guard = LoopGuard(limits.loop_guard)
     iteration = 0
     while True:
-        outcome = await steps.model([*messages, *pending], emit)
+        messages, outcome = await _answer(steps, emit, messages, pending, misfits)
         if isinstance(outcome, Failed):
             emit(outcome)
             return
@@ -73,8 +99,16 @@ async def run_turn(
         if _is_empty(response):
             emit(Failed(_empty(response), response))
             return
-        emit(ResponseEnd(response))
         wants_tools = bool(response.tool_calls or response.tool_errors)
+        problem = _read_output(output, response) if output is not None and not wants_tools else None
+        emit(ResponseEnd(response))
+        if problem is not None:
+            if len(misfits) >= 2 * _MISFITS:
+                emit(Failed(_no_output(problem), response))
+                return
+            emit(Notice("output_invalid", f"the answer is not what was asked for: {problem}; the model is told"))
+            misfits += [Message("assistant", response.text or ""), Message("user", _ADVICE.format(problem=problem))]
+            continue
         if not (limits.auto_execute and wants_tools):
             kept: list[Block] = [block for block in response.content if not isinstance(block, ToolUseError)]
             await steps.append([*pending, Message("assistant", kept)])
@@ -86,10 +120,27 @@ async def run_turn(
         done = [*pending, Message("assistant", answer), Message("tool", results)]
         await steps.append(done)
         messages += done
-        pending = []
+        pending, misfits = [], []
         if reason is not None:
             emit(Done(response, usage, reason))
             return
+
+
+async def _answer(
+    steps: Steps, emit: Emit, messages: list[Message], pending: list[Message], misfits: list[Message]
+) -> tuple[list[Message], Done | Failed]:
+    """Ask the model: (the messages, which may have become fewer; how it ended)."""
+    try:
+        messages = await steps.fit(messages, pending, emit)
+        outcome = await steps.model([*messages, *pending, *misfits], emit, answer_only=bool(misfits))
+        if isinstance(outcome, Failed) and isinstance(outcome.error, ContextLengthExceeded):
+            shorter = await steps.fit(messages, pending, emit, outcome.error)
+            if shorter != messages:
+                messages = shorter
+                outcome = await steps.model([*messages, *pending, *misfits], emit, answer_only=bool(misfits))
+    except ProviderError as problem:  # the model was asked to make the conversation shorter
+        outcome = Failed(problem, LLMResponse())
+    return messages, outcome
 
 
 async def _round(steps: Steps, response: LLMResponse, iteration: int, emit: Emit) -> tuple[list[Block], list[Block]]:
@@ -128,6 +179,22 @@ def _verdict(
         hint = "You have made this same call with the same result several times. Do something else, or answer."
         last.content = f"{last.content}\n\n{hint}"
     return "max_iterations" if iteration >= limits.max_iterations else None
+
+
+def _read_output(output: OutputType, response: LLMResponse) -> str | None:
+    """Read the object that was asked for into the response; what is wrong with the answer, if it is none."""
+    if response.stop_reason == "max_tokens":
+        return "it was cut off at max_tokens"
+    try:
+        response.output = output.read(response.text or "")
+    except InvalidOutput as problem:
+        return str(problem)
+    return None
+
+
+def _no_output(problem: str) -> ProviderAPIError:
+    message = f"The model's answer does not fit output_type, also after {_MISFITS} corrections: {problem}"
+    return ProviderAPIError(message, kind="invalid_response", retryable=True)
 
 
 def _is_empty(response: LLMResponse) -> bool:

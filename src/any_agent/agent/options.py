@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from any_agent.agent.compaction import Compaction
+from any_agent.agent.output import OutputType
 from any_agent.profiles import get_profile
-from any_agent.types import Profile, Protocol, RetryConfig, Timeouts
+from any_agent.types import Profile, Protocol, RetryConfig, Timeouts, ToolSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +25,16 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "text_stream": ("auto", "delta", "cumulative"),
     "tool_mode": ("auto", "native", "prompted"),
 }
+
+
+_AT_LEAST_ONE = (
+    "max_turns",
+    "max_tokens",
+    "max_tool_iterations",
+    "loop_guard",
+    "num_ctx",
+    "max_result_tokens",
+)
 
 
 @dataclass
@@ -57,10 +69,15 @@ class AgentOptions:
     text_stream: Literal["auto", "delta", "cumulative"] = "auto"
     thinking: bool | None = None
     output_type: Any = None
+    # the window
+    num_ctx: int | None = None
+    compaction: Compaction | None = None
+    max_result_tokens: int | None = None
     # tools
     tools: list[Tool] = field(default_factory=list["Tool"])
     auto_execute_tools: bool = False
     max_tool_iterations: int = 10
+    loop_guard: int | None = 3
     parallel_tools: bool = True
     tool_timeout: float | None = None
     tool_mode: Literal["auto", "native", "prompted"] = "auto"
@@ -69,10 +86,12 @@ class AgentOptions:
     hooks: Any = None
 
     def __post_init__(self) -> None:
-        for name, least in (("max_turns", 1), ("max_tokens", 1), ("max_tool_iterations", 1), ("temperature", 0)):
+        for name in _AT_LEAST_ONE:
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name} must be at least {least}; it is {value!r}")
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1; it is {value!r}")
+        if self.temperature is not None and self.temperature < 0:
+            raise ValueError(f"temperature must be at least 0; it is {self.temperature!r}")
         if self.top_p is not None and not 0 <= self.top_p <= 1:
             raise ValueError(f"top_p must be from 0 to 1; it is {self.top_p!r}")
         if self.tool_timeout is not None and self.tool_timeout <= 0:
@@ -82,10 +101,19 @@ class AgentOptions:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}; it is {getattr(self, name)!r}")
         if isinstance(self.profile, str):
             get_profile(self.profile)
+        if no_tool := next((tool for tool in self.tools if not isinstance(tool, ToolSpec)), None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"tools: {no_tool!r} is no Tool: decorate the function with @tool")
         names = [tool.name for tool in self.tools]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise ValueError(f"tools: two tools are called {twice!r}; the model could not tell them apart")
+        if self.num_ctx is not None and self.protocol != "ollama":
+            raise ValueError("num_ctx is Ollama's, and only its own protocol can set it: add protocol='ollama'")
+        policy: Any = self.compaction
+        if policy is not None and not isinstance(policy, Compaction):
+            raise TypeError(f"compaction must be a policy such as DropOldest(); it is {self.compaction!r}")
+        if self.output_type is not None:
+            OutputType(self.output_type)
 
     @classmethod
     def for_profile(cls, name: str, *, model: str, system_prompt: str = "", **overrides: Any) -> AgentOptions:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-__all__ = ("dec_hook", "is_model", "schema_hook")
+__all__ = ("dec_hook", "is_model", "problem_text", "schema_hook")
+
+_LINK = re.compile(r"\n\s*For further information visit \S+")
 
 
 def is_model(kind: Any) -> bool:
@@ -24,3 +27,8 @@ def dec_hook(kind: type, value: Any) -> Any:
     if is_model(kind):
         return kind.model_validate(value)  # pyright: ignore[reportAttributeAccessIssue,reportUnknownVariableType,reportUnknownMemberType]
     raise NotImplementedError
+
+
+def problem_text(problem: Exception) -> str:
+    """What is wrong with a value, without the links that pydantic adds for people."""
+    return _LINK.sub("", str(problem))

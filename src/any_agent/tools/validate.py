@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from any_agent.tools.pydantic_types import dec_hook
+from any_agent.tools.pydantic_types import dec_hook, problem_text
 from any_agent.wire.values import as_list, as_object
 
 if TYPE_CHECKING:
     from any_agent.tools.define import Tool
 
-__all__ = ("InvalidArguments", "checked_arguments")
+__all__ = ("InvalidArguments", "checked_arguments", "schema_problem")
 
 _MAX_DEPTH = 32
 
@@ -29,12 +30,29 @@ def checked_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
             # numbers and booleans written as strings are understood: small models do that
             values = msgspec.convert(arguments, tool.arguments, strict=False, dec_hook=dec_hook)
         except (msgspec.ValidationError, ValueError) as problem:
-            raise InvalidArguments(_advice(tool, str(problem))) from None
+            raise InvalidArguments(_advice(tool, problem_text(problem))) from None
         return {name: getattr(values, name) for name in tool.arguments.__struct_fields__}
-    problem = _problem(arguments, tool.parameters, tool.parameters, "", 0)
+    problem = schema_problem(arguments, tool.parameters, "the arguments")
     if problem is not None:
         raise InvalidArguments(_advice(tool, problem))
     return arguments
+
+
+def schema_problem(value: Any, schema: dict[str, Any], called: str = "the value") -> str | None:
+    """The first thing in which a value does not fit a JSON Schema; keywords that are not known here are passed over.
+
+    >>> schema_problem({"a": "x"}, {"type": "object", "properties": {"a": {"type": "integer"}}})
+    'a must be integer, not "x"'
+    """
+    return _problem(value, schema, _Root(schema, called), "", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Root:
+    """The schema that `$ref` points into, and what the value as a whole is called."""
+
+    schema: dict[str, Any]
+    called: str
 
 
 def _advice(tool: Tool, problem: str) -> str:
@@ -42,17 +60,16 @@ def _advice(tool: Tool, problem: str) -> str:
     return f"The arguments of {tool.name} are not valid: {problem}. They must fit this JSON Schema: {schema[:2000]}"
 
 
-def _problem(value: Any, schema: dict[str, Any], root: dict[str, Any], path: str, depth: int) -> str | None:
-    """The first thing that is wrong; keywords that are not known here are left to the tool."""
+def _problem(value: Any, schema: dict[str, Any], root: _Root, path: str, depth: int) -> str | None:
     ref = schema.get("$ref")
     if depth > _MAX_DEPTH or (isinstance(ref, str) and not ref.startswith("#/")):
         return None
     if isinstance(ref, str):
-        node: Any = root
+        node: Any = root.schema
         for part in ref.removeprefix("#/").split("/"):
             node = as_object(node).get(part)
         return _problem(value, as_object(node), root, path, depth + 1)
-    where = path or "the arguments"
+    where = path or root.called
     options = as_list(schema.get("anyOf")) or as_list(schema.get("oneOf"))
     if options:
         problems = [_problem(value, as_object(option), root, path, depth + 1) for option in options]
@@ -78,9 +95,7 @@ def _problem(value: Any, schema: dict[str, Any], root: dict[str, Any], path: str
     return None
 
 
-def _object_problem(
-    value: dict[str, Any], schema: dict[str, Any], root: dict[str, Any], path: str, depth: int
-) -> str | None:
+def _object_problem(value: dict[str, Any], schema: dict[str, Any], root: _Root, path: str, depth: int) -> str | None:
     properties = as_object(schema.get("properties"))
     missing = [name for name in as_list(schema.get("required")) if name not in value]
     if missing:

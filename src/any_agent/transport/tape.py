@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from any_agent.errors import ProviderError
     from any_agent.types import LLMResponse
 
-__all__ = ("Recorder", "Replay", "Tape")
+__all__ = ("Recorder", "Recording", "Replay", "Tape", "read_recordings")
 
 _KEPT_HEADERS = ("server", "retry-after", "retry-after-ms", "content-encoding", "transfer-encoding")
 _counter = itertools.count(1)
@@ -100,6 +100,36 @@ def _expectation(
     }
 
 
+@dataclass(slots=True)
+class Recording:
+    """One recorded exchange, read back."""
+
+    name: str
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    #: what was sent; empty for a fixture that was not recorded
+    request: dict[str, Any]
+
+
+def read_recordings(path: str | Path) -> Iterator[Recording]:
+    """The recordings in a folder, in the order of their names; or the one of a `.stream` file."""
+    given = Path(path)
+    files = sorted(given.glob("*.stream")) if given.is_dir() else [given]
+    if not files or not all(file.is_file() for file in files):
+        raise FileNotFoundError(f"there is no recording at {str(given)!r}: a folder with *.stream, or one such file")
+    return map(_read_recording, files)
+
+
+def _read_recording(file: Path) -> Recording:
+    base = file.with_suffix("")
+    http = json.loads(base.with_suffix(".expect.json").read_text("utf-8"))["http"]
+    headers = {"content-type": http["content_type"], **{key.lower(): value for key, value in http["headers"].items()}}
+    sent = base.with_suffix(".request.json")
+    request = as_object(json.loads(sent.read_text("utf-8"))) if sent.is_file() else {}
+    return Recording(base.name, http["status"], headers, file.read_bytes(), request)
+
+
 class Replay:
     """A transport that plays recordings back, one for each request, in the order of their names.
 
@@ -108,39 +138,29 @@ class Replay:
     """
 
     def __init__(self, path: str | Path, *, chunk_size: int = 16384) -> None:
-        given = Path(path)
-        files = sorted(given.glob("*.stream")) if given.is_dir() else [given]
-        if not files or not all(file.is_file() for file in files):
-            raise FileNotFoundError(
-                f"there is no recording at {str(given)!r}: a folder with *.stream, or one such file"
-            )
         self.requests: list[dict[str, Any]] = []
-        self._files: Iterator[Path] = iter(files)
-        self._path = given
+        self._recordings = read_recordings(path)
+        self._path = path
         self._chunk_size = chunk_size
 
     async def open(self, method: Literal["GET", "POST"], path: str, body: dict[str, Any] | None) -> Reply:
         """The next recording, as if a server sent it."""
-        file = next(self._files, None)
-        if file is None:
+        recording = next(self._recordings, None)
+        if recording is None:
             raise RuntimeError(
                 f"the recordings at {str(self._path)!r} are used up: {len(self.requests)} requests so far"
             )
         self.requests.append(body or {})
-        data = file.read_bytes()
-        http = json.loads(file.with_suffix("").with_suffix(".expect.json").read_text("utf-8"))["http"]
-        headers = {
-            "content-type": http["content_type"],
-            **{name.lower(): value for name, value in http["headers"].items()},
-        }
-        if http["status"] >= 300:
-            raise classify_body(http["status"], data, provider="replay", wait=retry_after(headers, time.time()))
+        data, headers = recording.body, recording.headers
+        if recording.status >= 300:
+            wait = retry_after(headers, time.time())
+            raise classify_body(recording.status, data, provider="replay", wait=wait)
         pieces = (data[start : start + self._chunk_size] for start in range(0, len(data), self._chunk_size))
 
         async def read() -> bytes:
             return next(pieces, b"")
 
-        return Reply(http["status"], headers, read, self.aclose)
+        return Reply(recording.status, headers, read, self.aclose)
 
     async def aclose(self) -> None:
         """Nothing is open."""
