@@ -25,6 +25,8 @@ USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
 
 def answer(request: Received) -> Reply:
     wants_tool = request.json.get("tools") and request.json["messages"][-1]["role"] == "user"
+    if "response_format" in request.json:
+        return Reply(chat_events('{"city": "Oslo", "celsius": 21}', usage=USAGE))
     calls = [CALL] if wants_tool else []
     return Reply(chat_events("2+2 is ", "4.", tool_calls=calls, finish="tool_calls" if calls else "stop", usage=USAGE))
 
