@@ -263,6 +263,68 @@ async def test_hook_that_raises_is_an_error_of_the_program() -> None:
         await run(calls(ADD), DONE, tools=[add], hooks=Hooks().add_pre_tool_use(broken))
 
 
+@pytest.mark.row("B10", "A24")
+async def test_what_ran_before_a_hook_raised_is_in_the_history() -> None:
+    def broken(event: PostToolUseEvent) -> None:
+        if event.tool_use_id == "b":
+            raise KeyError("mine")
+
+    reply = calls(call("add", '{"a": 1, "b": 2}', "a"), call("add", '{"a": 3, "b": 4}', "b"))
+    async with ScriptedServer(reply) as server:
+        options = AgentOptions("", "m", server.url, tools=[add], auto_execute_tools=True, parallel_tools=False)
+        options.hooks = Hooks().add_post_tool_use(broken)
+        async with Client(options) as client:
+            await client.query("go")
+            with pytest.raises(KeyError, match="mine"):
+                async for _ in client.events():
+                    pass
+            told = {message["tool_call_id"]: message["content"] for message in client.history[2:]}
+    assert told["a"] == "3.0"
+    assert "broken off" in told["b"]
+
+
+@pytest.mark.row("A24", "A25", "B3")
+async def test_interrupted_round_stays_with_what_was_done_and_the_turn_can_go_on() -> None:
+    is_sent, hanging = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def send() -> str:
+        return "sent"
+
+    @tool
+    async def hang() -> None:
+        hanging.set()
+        await asyncio.sleep(60)
+
+    reply = calls(call("send", id="a"), call("hang", id="b"))
+    async with ScriptedServer(reply, DONE) as server:
+        options = AgentOptions("", "m", server.url, tools=[send, hang], auto_execute_tools=True)
+        async with Client(options) as client:
+
+            async def stop() -> None:
+                await is_sent.wait()
+                await hanging.wait()
+                await client.interrupt()
+
+            stopper = asyncio.create_task(stop())
+            await client.query("go")
+            events: list[Event] = []
+            async for event in client.events():
+                events.append(event)
+                if isinstance(event, ToolResult) and event.id == "a":
+                    is_sent.set()
+            await stopper
+            assert isinstance(events[-1], Failed)
+            assert events[-1].error.kind == "aborted"
+            assert [(result.id, result.is_error) for result in results(events)] == [("a", False), ("b", True)]
+            assert [message["role"] for message in client.history] == ["user", "assistant", "tool", "tool"]
+            await client.resume()
+            assert reason([event async for event in client.events()]) == "complete"
+        sent = [message["content"] for message in server.requests[1].json["messages"] if message["role"] == "tool"]
+    assert sent[0] == "sent"
+    assert "broken off" in sent[1]
+
+
 def test_hook_with_the_wrong_signature_is_refused() -> None:
     with pytest.raises(TypeError, match="one argument"):
         Hooks().add_pre_tool_use(lambda: None)  # type: ignore[arg-type,misc]
@@ -270,6 +332,8 @@ def test_hook_with_the_wrong_signature_is_refused() -> None:
         Hooks().add_post_tool_use(5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no hooks called 'before'"):
         Client(AgentOptions("", "m", "http://localhost:1", hooks={"before": []}))
+    with pytest.raises(TypeError, match=r"can_use_tool.*must take the arguments name, input, context"):
+        AgentOptions("", "m", "http://localhost:1", can_use_tool=lambda name: Allow())
 
 
 @pytest.mark.row("B11")

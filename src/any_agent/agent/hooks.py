@@ -18,6 +18,7 @@ __all__ = (
     "PostToolUseEvent",
     "PreToolUseEvent",
     "UserPromptSubmitEvent",
+    "checked_callable",
     "hooks_from",
 )
 
@@ -160,18 +161,25 @@ def hooks_from(given: Hooks | Mapping[str, Sequence[Hook]] | None) -> Hooks:
     return Hooks(**{name: [_checked(hook) for hook in given[name]] for name in given})
 
 
-def _checked(hook: Hook) -> Hook:
-    if not callable(hook):
-        raise TypeError(f"hooks: {hook!r} is no function")
+def checked_callable(function: Any, called: str, *arguments: str) -> None:
+    """`TypeError` unless this is a function that can be called with so many arguments."""
+    if not callable(function):
+        raise TypeError(f"{called}: {function!r} is no function")
     try:
-        inspect.signature(hook).bind(None)
-    except TypeError:
-        message = f"hooks: {_name(hook)}{inspect.signature(hook)} must take one argument, the event"
-        raise TypeError(message) from None
+        signature = inspect.signature(function)
     except ValueError:
-        pass  # a built-in without a signature
+        return  # a built-in without a signature
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        wanted = "one argument, the event" if len(arguments) == 1 else f"the arguments {', '.join(arguments)}"
+        raise TypeError(f"{called}: {_name(function)}{signature} must take {wanted}") from None
+
+
+def _checked(hook: Hook) -> Hook:
+    checked_callable(hook, "hooks", "event")
     return hook
 
 
-def _name(hook: Hook) -> str:
+def _name(hook: Any) -> str:
     return getattr(hook, "__qualname__", repr(hook))

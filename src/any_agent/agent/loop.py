@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from any_agent.agent.guards import LoopGuard
 from any_agent.agent.output import InvalidOutput
 from any_agent.errors import ContextLengthExceeded, ProviderAPIError, ProviderError
-from any_agent.events import Done, DoneReason, Failed, Notice, ResponseEnd
+from any_agent.events import Done, DoneReason, Event, Failed, Notice, ResponseEnd, ToolResult
 from any_agent.types import Block, LLMResponse, Message, ToolResultBlock, ToolUseBlock, ToolUseError, Usage
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ("Limits", "Steps", "run_turn")
 
 _QUOTED = 500
+_BROKEN_OFF = "The call was broken off before it had a result; what it did by then is not known."
 #: how often the model is told that its answer is not the object that was asked for
 _MISFITS = 2
 _ADVICE = "That is not what was asked for: {problem}. Answer again, with nothing but JSON that fits the schema."
@@ -79,8 +80,8 @@ async def run_turn(
 ) -> None:
     """One turn, from a prompt (or from results that wait) to `Done` or `Failed`, which is emitted last.
 
-    What is complete is in the history by then: an answer, or a round of calls with its results. A response that
-    failed is not, nor is the prompt before it, unless a round came of it.
+    What is complete is in the history by then: an answer, or a round of calls with its results (of calls that were
+    broken off, an error). A response that failed is not, nor is the prompt before it, unless a round came of it.
     """
     messages = list(history)
     pending = [prompt] if prompt is not None else []
@@ -115,7 +116,7 @@ async def run_turn(
             emit(Done(response, usage))
             return
         iteration += 1
-        answer, results = await _round(steps, response, iteration, emit)
+        answer, results = await _round(steps, response, pending, iteration, emit)
         reason = _verdict(guard, answer, results, iteration, limits, emit)
         done = [*pending, Message("assistant", answer), Message("tool", results)]
         await steps.append(done)
@@ -143,8 +144,36 @@ async def _answer(
     return messages, outcome
 
 
-async def _round(steps: Steps, response: LLMResponse, iteration: int, emit: Emit) -> tuple[list[Block], list[Block]]:
+async def _round(
+    steps: Steps, response: LLMResponse, pending: list[Message], iteration: int, emit: Emit
+) -> tuple[list[Block], list[Block]]:
     """Run the calls of a response: (the answer as it is stored, the results in the order of the calls)."""
+    stored, refusals = _calls_to_run(response)
+    calls = [block for block in stored if isinstance(block, ToolUseBlock)]
+    finished: dict[str, Block] = {}
+
+    def note(event: Event) -> None:
+        if isinstance(event, ToolResult):
+            finished[event.id] = ToolResultBlock(event.id, event.output, event.is_error)
+        emit(event)
+
+    is_complete = False
+    try:
+        results = await steps.tools(calls, refusals, iteration, note)
+        is_complete = True
+    finally:
+        if not is_complete:  # interrupted, or a hook raised: what was done stays done, and must be known
+            for call in calls:
+                if call.id not in finished:
+                    note(ToolResult(call.id, call.name, _BROKEN_OFF, is_error=True))
+            await steps.append(
+                [*pending, Message("assistant", stored), Message("tool", [finished[call.id] for call in calls])]
+            )
+    return stored, list(results)
+
+
+def _calls_to_run(response: LLMResponse) -> tuple[list[Block], dict[str, str]]:
+    """(the answer as it is stored, why some of its calls are not run, by their ids)."""
     stored: list[Block] = []
     refusals: dict[str, str] = {}
     for block in response.content:
@@ -155,12 +184,10 @@ async def _round(steps: Steps, response: LLMResponse, iteration: int, emit: Emit
             stored.append(call)
         else:
             stored.append(block)
-    calls = [block for block in stored if isinstance(block, ToolUseBlock)]
     if response.stop_reason != "tool_use":
         why = f"not run: the answer was cut off ({response.stop_reason}), so the call may not be what was meant"
-        refusals = {call.id: refusals.get(call.id, why) for call in calls}
-    results = await steps.tools(calls, refusals, iteration, emit)
-    return stored, list(results)
+        refusals = {block.id: refusals.get(block.id, why) for block in stored if isinstance(block, ToolUseBlock)}
+    return stored, refusals
 
 
 def _verdict(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from any_agent.agent.compaction import Compaction
+from any_agent.agent.hooks import checked_callable, hooks_from
 from any_agent.agent.output import OutputType
 from any_agent.profiles import get_profile
 from any_agent.types import Profile, Protocol, RetryConfig, Timeouts, ToolSpec
@@ -114,6 +115,9 @@ class AgentOptions:
             raise TypeError(f"compaction must be a policy such as DropOldest(); it is {self.compaction!r}")
         if self.output_type is not None:
             OutputType(self.output_type)
+        if self.can_use_tool is not None:
+            checked_callable(self.can_use_tool, "can_use_tool", "name", "input", "context")
+        hooks_from(self.hooks)
 
     @classmethod
     def for_profile(cls, name: str, *, model: str, system_prompt: str = "", **overrides: Any) -> AgentOptions:
