@@ -21,8 +21,14 @@ class Results:
         return median(samples) if samples else None
 
     def ratio(self, row: str, peer: str, other: str) -> float | None:
-        value, reference = self.value(row, peer), self.value(row, other)
-        return value / reference if value is not None and reference else None
+        """The median of the ratios of samples that were taken one soon after the other."""
+        peers = self.samples.get(row, {})
+        ratios = [
+            value / reference
+            for value, reference in zip(peers.get(peer, ()), peers.get(other, ()), strict=False)
+            if reference
+        ]
+        return median(ratios) if ratios else None
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -59,11 +65,14 @@ def block(row: Row, results: Results) -> Iterator[str]:
 
 
 def note(row: Row, peer: str, results: Results) -> str:
-    """Says so where deltas that came one at a time were read several at a time."""
+    """Says so where deltas that came one at a time were read several at a time, and what idle clients keep open."""
     wakeups = results.value("wakeups", peer)
-    if row.name != "single" or wakeups is None or wakeups > 0.9:
-        return ""
-    return f"   {wakeups:.2f} wake-ups per delta"
+    if row.name == "single" and wakeups is not None and wakeups <= 0.9:
+        return f"   {wakeups:.2f} wake-ups per delta"
+    if row.name == "idle":
+        files, kept = results.value("files", peer), results.value("kept", peer)
+        return f"   {digits(files)} files open, later {digits(kept)}"
+    return ""
 
 
 def digits(number: float | None) -> str:
@@ -83,4 +92,4 @@ def targets(results: Results) -> Iterator[str]:
     for target in TARGETS:
         outcome = verdict(target, results)
         word = {True: "pass", False: "FAIL", None: "not measured"}[outcome["met"]]
-        yield f"  {target!s:50}{digits(outcome['ratio']):>9}   {word}"
+        yield f"  {target!s:54}{digits(outcome['ratio']):>9}   {word}"

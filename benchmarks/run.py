@@ -7,11 +7,26 @@ import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import environment
-from measures import BURST, CROWD, PEERS, QUICK, REQUESTS, ROUNDS, SHORT_BURST, SINGLE, WARM_UP, Peer, Rounds
+from measures import (
+    BURST,
+    CROWD,
+    IDLE,
+    MEASURES,
+    PEERS,
+    QUICK,
+    REQUESTS,
+    SHORT_BURST,
+    SINGLE,
+    TARGETS,
+    TURN,
+    WARM_UP,
+    Peer,
+)
 from processes import HERE, PeerFailed, Server, Worker, life
 from report import Results, table
 
@@ -29,7 +44,9 @@ class Bench:
             "burst": self.burst,
             "single": self.single,
             "requests": self.requests,
+            "rounds": self.rounds,
             "crowd": self.crowd,
+            "idle": self.idle,
             "import": self.package,
             "first": self.first,
         }
@@ -47,11 +64,26 @@ class Bench:
         cost = self.warm(peer).do(REQUESTS)
         return {"requests": cost["cpu_s"] * 1e6 / cost["requests"]}
 
+    def rounds(self, peer: Peer) -> dict[str, float]:
+        if not peer.rounds:
+            return {}
+        worker = self.warm(peer)
+        worker.do(TURN)
+        cost = worker.do(replace(TURN, seconds=0.5))
+        return {"rounds": cost["cpu_s"] * 1e6 / cost["requests"] / TURN.rounds}
+
     def crowd(self, peer: Peer) -> dict[str, float]:
         with closing(self.worker(peer)) as worker:  # a new one, as the peak of memory is that of its whole life
             worker.do(WARM_UP)
             cost = worker.do(CROWD)
         return {"crowd": cost["cpu_s"], "memory": cost["peak_rss_mb"]}
+
+    def idle(self, peer: Peer) -> dict[str, float]:
+        if not peer.idle:
+            return {}
+        with closing(self.worker(peer)) as worker:
+            held = worker.do(replace(IDLE, requests=peer.idle))
+        return {"made": held["made_kb"], "idle": held["idle_kb"], "files": held["files"], "kept": held["kept"]}
 
     def package(self, peer: Peer) -> dict[str, float]:
         if peer.imports is None:
@@ -80,22 +112,35 @@ class Bench:
             worker.close()
 
 
-def run(bench: Bench, peers: Sequence[Peer], rounds: Mapping[str, Rounds], *, slow: bool) -> Results:
-    """Round after round through all measures and peers, so that a noisy minute is shared by all.
+def plan(measures: Sequence[str], names: Sequence[str], *, quick: bool) -> dict[str, dict[Peer, int]]:
+    """How many samples to take, by measure and peer."""
+    needed = {(target.row, name) for target in TARGETS for name in (target.peer, target.other)}
+
+    def times(measure: str, peer: Peer) -> int:
+        if quick:
+            return QUICK if (measure, peer.name) in needed else 0
+        return MEASURES[measure].of(peer)
+
+    peers = [peer for peer in PEERS if not names or peer.name in names]
+    return {measure: {peer: times(measure, peer) for peer in peers} for measure in MEASURES if measure in measures}
+
+
+def run(bench: Bench, wanted: Mapping[str, Mapping[Peer, int]], *, slow: bool) -> Results:
+    """Again and again through all measures and peers, so that a noisy minute is shared by all.
 
     slow: Whether a crowd may take its time.
     """
     samples: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     failures: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for number in range(max(wanted.core for wanted in rounds.values())):
-        for measure, wanted in rounds.items():
-            for peer in peers:
-                if number >= wanted.of(peer) or peer.name in failures[measure]:
+    for number in range(max(times for peers in wanted.values() for times in peers.values())):
+        for measure, peers in wanted.items():
+            for peer, times in peers.items():
+                if number >= times or peer.name in failures[measure]:
                     continue
                 if measure == "crowd" and not (peer.crowd or slow):
                     failures[measure][peer.name] = "left out: takes more than 20 s, name it with --peers"
                     continue
-                progress(f"round {number + 1}: {measure} {peer.name}")
+                progress(f"sample {number + 1}: {measure} {peer.name}")
                 try:
                     for row, value in bench.measures[measure](peer).items():
                         samples[row][peer.name].append(value)
@@ -124,30 +169,22 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="under a minute: the core peers, three rounds, and only what the targets need",
+        help="a minute and a half: three samples, and only what the targets need",
     )
-    parser.add_argument("--peers", **some_of([peer.name for peer in PEERS]))
-    parser.add_argument("--only", **some_of(list(ROUNDS)))
+    parser.add_argument("--peers", default=[], **some_of([peer.name for peer in PEERS]))
+    parser.add_argument("--only", default=list(MEASURES), **some_of(list(MEASURES)))
     parser.add_argument("--json", type=Path, default=LATEST, metavar="PATH", help="where the numbers go")
     return parser.parse_args()
 
 
 def main() -> None:
     options = arguments()
-    if options.peers:
-        peers = [peer for peer in PEERS if peer.name in options.peers]
-    else:
-        peers = [peer for peer in PEERS if peer.core or not options.quick]
-    rounds = {
-        name: wanted
-        for name, wanted in (QUICK if options.quick else ROUNDS).items()
-        if not options.only or name in options.only
-    }
+    wanted = plan(options.only, options.peers, quick=options.quick)
     python = environment.prepare()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))  # for the crowd's sockets
     with Server() as server, closing(Bench(python, server.base_url)) as bench:
-        results = run(bench, peers, rounds, slow=bool(options.peers))
+        results = run(bench, wanted, slow=bool(options.peers))
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(results.as_json(), indent=1) + "\n")
     print(table(results))

@@ -1,5 +1,8 @@
 """A server that costs next to nothing: it streams prepared bytes in the shapes of llama.cpp's chat completions.
 
+The name of the model tells what to stream, and after how many calls of a tool: those that a request holds results of
+have been made, whatever else a client puts into it.
+
 Started by run.py. It prints the port that the system gave it, and lives until its standard input is closed.
 """
 
@@ -15,7 +18,8 @@ from typing import Any
 from work import WORDS
 
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
-MODEL = re.compile(rb'"model": ?"words-(\d+)-(\d+)"')
+MODEL = re.compile(rb'"model": ?"words-(\d+)-(\d+)-(\d+)"')
+RESULT = re.compile(rb'"role": ?"tool"')
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
@@ -47,14 +51,25 @@ DELTAS = [event(choice({"content": word})) for word in WORDS]
 
 
 @cache
-def last(deltas: int) -> bytes:
-    usage = {"completion_tokens": deltas, "prompt_tokens": 9, "total_tokens": deltas + 9}
-    return event(choice({}, "stop")) + event([], usage=usage) + http_chunk(b"data: [DONE]\n\n") + http_chunk(b"")
+def last(tokens: int, finish_reason: str = "stop") -> bytes:
+    usage = {"completion_tokens": tokens, "prompt_tokens": 9, "total_tokens": tokens + 9}
+    end = http_chunk(b"data: [DONE]\n\n") + http_chunk(b"")
+    return event(choice({}, finish_reason)) + event([], usage=usage) + end
 
 
 @cache
 def whole(deltas: int) -> bytes:
     return b"".join([HEAD, FIRST, *islice(cycle(DELTAS), deltas), last(deltas)])
+
+
+@cache
+def call(number: int) -> bytes:
+    """The reply that calls `add` for the number-th time, with arguments that it has not had before."""
+    begin = {"id": f"{number:032}", "type": "function", "function": {"name": "add", "arguments": "{"}}
+    tokens = ('"', "a", '":', " ", str(number), ",", ' "', "b", '":', " ", "1", "}")
+    pieces: list[dict[str, Any]] = [begin, *({"function": {"arguments": token}} for token in tokens)]
+    events = [event(choice({"tool_calls": [{"index": 0, **piece}]})) for piece in pieces]
+    return b"".join([HEAD, FIRST, *events, last(len(events), "tool_calls")])
 
 
 class Connection(asyncio.Protocol):
@@ -80,7 +95,11 @@ class Connection(asyncio.Protocol):
         if wanted is None:
             self.transport.write(NOT_FOUND)
             return
-        deltas, pause = int(wanted[1]), int(wanted[2]) / 1000
+        deltas, pause, rounds = int(wanted[1]), int(wanted[2]) / 1000, int(wanted[3])
+        made = len(RESULT.findall(body)) if rounds else 0
+        if made < rounds:
+            self.transport.write(call(made + 1))
+            return
         if not pause:
             self.transport.write(whole(deltas))
             return

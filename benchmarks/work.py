@@ -26,14 +26,16 @@ class Work:
 
     deltas: int
     pause_ms: int = 0  # between two deltas; without a pause the whole reply is written in one piece
+    rounds: int = 0  # calls of a tool that come before the words, each in a reply of its own
     requests: int = 1
     at_once: bool = False
     seconds: float = 0  # do it all over again until these have passed
+    kept: bool = False  # each request over a client of its own, which is kept
 
     @property
     def model(self) -> str:
         """The name that tells the server what to stream."""
-        return f"words-{self.deltas}-{self.pause_ms}"
+        return f"words-{self.deltas}-{self.pause_ms}-{self.rounds}"
 
     @property
     def characters(self) -> int:
