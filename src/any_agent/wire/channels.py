@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from any_agent.wire.cumulative import CumulativeText
 from any_agent.wire.harmony import HarmonySplitter
-from any_agent.wire.prompted import PromptedReader
+from any_agent.wire.jsoncalls import PromptedReader
 from any_agent.wire.textcalls import FoundCall, TextCallScanner
 from any_agent.wire.thinktags import ThinkSplitter
 
@@ -37,7 +37,7 @@ class Channels:
         self._harmony: HarmonySplitter | None = None
         self._scanner = TextCallScanner(settings.tools) if scan else None
         self._thought_scanner = TextCallScanner(settings.tools, bare_json=False) if scan else None
-        self._reader = PromptedReader(self._scanner.feed if self._scanner else str) if settings.prompted else None
+        self._reader = PromptedReader(settings.tools, self._scanner) if settings.prompted else None
 
     @property
     def pass_by(self) -> bool:
