@@ -35,11 +35,14 @@ _DROPPABLE = (
     "store",
     "include",
 )
-#: the words in which servers say that this model, or this way of starting them, has no tools
+#: the words in which servers say that this model, or this way of starting them, has no tools; one kind of tool, a
+#: choice among tools, or several calls at once may be refused on their own, and are another matter
 _NO_TOOLS = re.compile(
-    r"(?:does not|doesn't|do not) support (?:tools?|function)|support tool use"
-    r"|(?:tools?|tool[ _]call(?:s|ing)?|tool use|function[ _]calling) (?:is|are) not (?:supported|enabled|available)"
-    r"|tools param requires --jinja|requires --enable-auto-tool-choice",
+    r"(?:does not|doesn't|do not) support (?:tools\b|tool (?:use|call)|function)|endpoints found that support tool use"
+    r"|(?<!parallel )\b(?:tools|tool[ _](?:calls?|calling|use)|function[ _]calling)[`'\"]? (?:is|are) not"
+    r" (?:supported|enabled|available)"
+    r"|tools param requires --jinja|requires --(?:enable-auto-tool-choice|tool-call-parser)"
+    r"|unsupported tool_call_parser|(?:unsupported param|unrecognized request argument supplied): tools\b",
     re.IGNORECASE,
 )
 _RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
