@@ -1,0 +1,1 @@
+"""Hides the package with the weights, so that they have to be fetched."""

@@ -1,0 +1,1 @@
+"""Stands in for pip: gets a part of something, and no further."""
