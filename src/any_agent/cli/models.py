@@ -1,0 +1,103 @@
+"""`any-agent models`: which model servers run here, and what they have."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from any_agent.cli.clean import one_line
+from any_agent.cli.inputs import read_key
+
+if TYPE_CHECKING:
+    from any_agent.adapters.probe import FoundModel, FoundServer
+
+__all__ = ("models_command",)
+
+_COLUMNS = ("server", "address", "model", "window", "abilities")
+_NAMED_S = 5.0
+#: why a server lists nothing
+_SILENT = {
+    "needs_key": "(wants a key: --base-url … --api-key-env NAME)",
+    "loading": "(is still loading its model)",
+    "ready": "(has no model)",
+}
+
+
+@click.command("models")
+@click.option("--base-url", "addresses", multiple=True, metavar="URL", help="A server to ask; may be given repeatedly.")
+@click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the key for these servers.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+def models_command(addresses: tuple[str, ...], api_key_env: str | None, as_json: bool) -> int:
+    """List the models of the servers that run on this machine, or of those at --base-url."""
+    from any_agent.adapters.discovery import START_ONE
+
+    if api_key_env and not addresses:
+        raise click.UsageError("--api-key-env needs --base-url: a key goes only to servers that are named")
+    key = read_key(api_key_env) if api_key_env else None
+    servers, silent = asyncio.run(_ask(addresses, key))
+    if as_json:
+        found = [dataclasses.asdict(server) for server in servers]
+        click.echo(json.dumps({"servers": found}, ensure_ascii=False, indent=2))
+    elif servers:
+        _show(servers)
+    for address in silent:
+        why = f"`any-agent doctor --base-url {address}` says why"
+        click.echo(one_line(f"any-agent: no model server answers at {address}: {why}"), err=True)
+    if not servers and not addresses:
+        raise click.ClickException(f"no model server runs here; {START_ONE}")
+    return 0 if servers else 1
+
+
+async def _ask(addresses: Sequence[str], key: str | None) -> tuple[list[FoundServer], list[str]]:
+    """The servers that were found, and the addresses at which none was."""
+    from any_agent.adapters.probe import find_servers
+
+    if not addresses:
+        return await find_servers(), []
+    asking = (find_servers([address], api_key=key, limit=_NAMED_S) for address in addresses)
+    found = dict(zip(addresses, await asyncio.gather(*asking), strict=True))
+    servers = [server for servers in found.values() for server in servers]
+    return servers, [address for address, servers in found.items() if not servers]
+
+
+def _show(servers: list[FoundServer]) -> None:
+    rows = [row for server in servers for row in _rows(server)]
+    if not sys.stdout.isatty():
+        for row in rows:
+            click.echo("\t".join(row))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    colours = None if os.environ.get("NO_COLOR") else "auto"
+    table = Table(*_COLUMNS, box=None, padding=(0, 2, 0, 0))
+    for column in table.columns:
+        column.overflow = "fold"
+    for row in rows:
+        table.add_row(*row)
+    Console(color_system=colours, highlight=False, markup=False, emoji=False).print(table)
+
+
+def _rows(server: FoundServer) -> list[tuple[str, ...]]:
+    where = (server.profile, one_line(server.base_url))
+    if not server.models:
+        return [(*where, _SILENT[server.state], "", "")]
+    return [(*where, one_line(model.id), _window(model), _abilities(model)) for model in server.models]
+
+
+def _window(model: FoundModel) -> str:
+    if model.context_window is None:
+        return f"up to {model.longest}" if model.longest else "?"
+    more = f" of {model.longest}" if model.longest and model.longest > model.context_window else ""
+    return f"{model.context_window}{more}"
+
+
+def _abilities(model: FoundModel) -> str:
+    return "?" if model.abilities is None else ", ".join(model.abilities) or "-"

