@@ -101,6 +101,8 @@ def test_one_byte_order_mark_at_the_start_is_dropped() -> None:
     assert_frames(bom + b"data: x\n\n", [("data", b"x")])
     assert_frames(bom + b'{"a": 1}', [("json", b'{"a": 1}')])
     assert_frames(b"data: " + bom + b"\n\n", [("data", bom)])
+    assert_frames(bom + bom + b"\ndata: x\n\n", [("data", b"x")])
+    assert_frames(bom + b"\xef", [])
 
 
 def test_the_beginning_of_a_byte_order_mark_alone_is_no_mark() -> None:

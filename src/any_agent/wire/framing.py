@@ -48,6 +48,7 @@ class Framer:
         self.head = b""
         self._lines = lines
         self._mode: Literal["start", "events", "body"] = "start"
+        self._bom_may_come = True
         self._line = _Line([], 0)
         self._data: list[bytes] = []
         self._data_size = 0
@@ -125,10 +126,11 @@ class Framer:
         """Decide what the body is, once a byte that is not blank has come."""
         data = b"".join((*self._line.parts, data))
         self._line = _Line([], 0)
-        if data.startswith(_BOM):
-            data = data[3:]
-        elif _BOM.startswith(data):
-            return data
+        if self._bom_may_come:
+            if len(data) < len(_BOM) and _BOM.startswith(data):
+                return data
+            self._bom_may_come = False
+            data = data.removeprefix(_BOM)
         data = data.lstrip()
         if data:
             self.head = data[:_HEAD]
