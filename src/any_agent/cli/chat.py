@@ -25,6 +25,7 @@ from any_agent.types import TextBlock
 __all__ = ("chat_command",)
 
 _T = TypeVar("_T")
+_INTERRUPTED = 130
 
 
 @click.command("chat")
@@ -72,23 +73,29 @@ class _Chat:
             except EOFError:
                 break
             except Stopped:
-                if warned or not self._has_terminal:
-                    return 0 if self._has_terminal else 130
+                if not self._has_terminal:
+                    return _INTERRUPTED
+                if warned:
+                    return 0
                 session.screen.line("Ctrl-C once more leaves, and so does Ctrl-D")
                 warned = True
                 continue
             warned = False
-            await self._turn(text)
+            is_stopped = await self._turn(text)
+            if is_stopped and not self._has_terminal:
+                return _INTERRUPTED
         return int(self._failed and not self._has_terminal)
 
-    async def _turn(self, text: str) -> None:
-        """Do what a line says. Whatever goes wrong, the chat goes on."""
+    async def _turn(self, text: str) -> bool:
+        """Do what a line says, whatever goes wrong; whether it was stopped."""
         session = self._session
         before = len(session.client.message_history)
+        is_stopped = False
         try:
             await self._stoppable(run_slash(session, text) if is_command(text) else self._answer(text))
-            return
+            return False
         except Stopped:
+            is_stopped = True
             session.screen.line("stopped")
         except (AgentSDKError, ValueError, OSError) as problem:
             self._failed = True
@@ -97,6 +104,7 @@ class _Chat:
         if len(session.client.message_history) > before:
             session.draft = ""
             session.screen.line("what the tools did is kept: Enter goes on from there")
+        return is_stopped
 
     async def _answer(self, text: str) -> None:
         session = self._session
@@ -128,9 +136,8 @@ class _Chat:
             self._work = None
 
     def _stop(self) -> None:
-        self._is_stopped = self._work is None  # between two works: then it is the next that does not begin
-        if self._work is not None:
-            self._work.cancel()
+        # between two works it is the next that does not begin
+        self._is_stopped = self._work is None or not self._work.cancel()
 
 
 @contextmanager
