@@ -23,6 +23,7 @@ _RATIOS = (0.3, 4.0)
 class Window:
     """The window of one conversation.
 
+    >>> from any_agent import Message
     >>> window = Window(4096)
     >>> window.tokens([Message("user", "four words are here")])
     9
