@@ -16,6 +16,7 @@ from any_agent.types import (
     Block,
     ImageBlock,
     LLMResponse,
+    Message,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -43,6 +44,8 @@ __all__ = (
     "ToolResult",
     "ToolRunning",
     "from_dict",
+    "message_from_dict",
+    "message_to_dict",
     "to_dict",
 )
 
@@ -281,7 +284,28 @@ def from_dict(data: dict[str, Any]) -> Event:
             values[name] = _block(value)
         elif name == "error":
             values[name] = _error(value)
+        elif name == "output":
+            values[name] = _seen(value)
     return cls(**values)
+
+
+def message_to_dict(message: Message) -> dict[str, Any]:
+    """A message as plain data for JSON; nothing of it is lost.
+
+    >>> message_to_dict(Message("user", "Hi"))
+    {'role': 'user', 'content': 'Hi'}
+    """
+    return {"role": message.role, "content": _plain(message.content)}
+
+
+def message_from_dict(data: dict[str, Any]) -> Message:
+    """The message that `message_to_dict` wrote down.
+
+    >>> message_from_dict({"role": "user", "content": [{"type": "text", "text": "Hi"}]}).content
+    [TextBlock(text='Hi', type='text')]
+    """
+    content = data["content"]
+    return Message(data["role"], content if isinstance(content, str) else [_block(block) for block in content])
 
 
 def _field_names(cls: type[Any]) -> list[str]:
@@ -313,7 +337,17 @@ def _foreign(value: Any) -> Any:
 
 def _block(data: Any) -> Block:
     cls = _BLOCKS[data["type"]]
-    return cls(**{name: value for name, value in data.items() if name != "type"})
+    values = {name: value for name, value in data.items() if name != "type"}
+    if cls is ToolResultBlock:
+        values["content"] = _seen(values["content"])
+    return cls(**values)
+
+
+def _seen(output: Any) -> Any:
+    """What the model saw of a result: text, or texts and images, which are blocks again."""
+    items = cast("list[Any]", output) if isinstance(output, list) else []
+    kinds = [item.get("type") if isinstance(item, dict) else None for item in items]  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+    return [_block(item) for item in items] if items and set(kinds) <= {"text", "image"} else output
 
 
 def _response(data: dict[str, Any]) -> LLMResponse:

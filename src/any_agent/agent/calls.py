@@ -42,12 +42,14 @@ class CallRunner:
     #: how many tokens of a result the model sees at once
     limit: int
 
-    async def run(self, call: ToolUseBlock, idempotency_key: str, refusal: str | None = None) -> ToolResultBlock:
+    async def run(
+        self, call: ToolUseBlock, idempotency_key: str, refusal: str | None = None, attempt: int = 1
+    ) -> ToolResultBlock:
         """The result of a call, as the model will read it; with `refusal` it is that, and nothing runs."""
         started = time.monotonic()
         output, is_error, arguments = refusal, True, call.input
         if refusal is None:
-            output, is_error, arguments = await self._attempt(call, idempotency_key)
+            output, is_error, arguments = await self._attempt(call, idempotency_key, attempt)
         decision = await Hooks.decide(
             self.hooks.post_tool_use,
             PostToolUseEvent(call.name, arguments, call.id, list(self.history), output, is_error),
@@ -62,7 +64,9 @@ class CallRunner:
         await self.settle()
         return ToolResultBlock(call.id, content, is_error)
 
-    async def _attempt(self, call: ToolUseBlock, idempotency_key: str) -> tuple[Any, bool, dict[str, Any]]:
+    async def _attempt(
+        self, call: ToolUseBlock, idempotency_key: str, attempt: int
+    ) -> tuple[Any, bool, dict[str, Any]]:
         """(output, whether it is an error, the input that was used)."""
         arguments = call.input
         decision = await Hooks.decide(
@@ -84,6 +88,7 @@ class CallRunner:
             call.name,
             tool_use_id=call.id,
             idempotency_key=idempotency_key,
+            attempt=attempt,
             on_progress=lambda data: self.emit(ToolProgress(call.id, call.name, data)),
         )
         denied, arguments = await self._ask(call, arguments, context)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from any_agent.agent.calls import CallRunner, Emit
 from any_agent.agent.results import LongResults
@@ -17,21 +18,38 @@ from any_agent.types import LLMResponse, Message, ToolResultBlock, ToolUseBlock
 
 if TYPE_CHECKING:
     from any_agent.adapters.base import BaseAdapter
+    from any_agent.adapters.stream import EventStream
     from any_agent.agent.conversation import Conversation
     from any_agent.agent.hooks import Hooks
     from any_agent.agent.options import AgentOptions
     from any_agent.agent.output import OutputType
-    from any_agent.agent.turn import Turn
     from any_agent.agent.window import Window
     from any_agent.errors import ContextLengthExceeded
     from any_agent.tools.define import Tool
 
-__all__ = ("LocalSteps", "read_window")
+__all__ = ("LocalSteps", "Owner", "read_window", "together")
+
+_T = TypeVar("_T")
 
 _MAX_PARALLEL = 16
 _OUTPUT = "Your answer to the user must be JSON that fits this JSON Schema, and nothing else:\n"
 #: the window is asked for in passing; nobody waits long for it
 _WINDOW_S = 2.0
+
+
+class Owner(Protocol):
+    """Whoever reads the events of a turn, and may stop it."""
+
+    #: tells this turn from all others
+    id: str
+
+    def read(self, stream: EventStream | None) -> None:
+        """The model's stream, while it is read: it is what an interrupt has to stop."""
+        ...
+
+    async def settled(self) -> None:
+        """Return when the events so far were seen, where the order on a screen matters."""
+        ...
 
 
 @dataclass(slots=True)
@@ -43,7 +61,7 @@ class LocalSteps:
     conversation: Conversation
     hooks: Hooks
     output: OutputType | None
-    turn: Turn
+    turn: Owner
 
     async def fit(
         self,
@@ -113,8 +131,17 @@ class LocalSteps:
         self, calls: Sequence[ToolUseBlock], refusals: Mapping[str, str], iteration: int, emit: Emit
     ) -> list[ToolResultBlock]:
         """Run the calls, but for those whose ids are in `refusals`; results in the order of the calls."""
-        options, long_results = self.options, self.conversation.long_results
-        window = self.conversation.window
+        works = [
+            partial(self.call, call, refusals.get(call.id), f"{iteration}:{position}", emit)
+            for position, call in enumerate(calls)
+        ]
+        return await together(works, self.options)
+
+    async def call(
+        self, call: ToolUseBlock, refusal: str | None, place: str, emit: Emit, attempt: int = 1
+    ) -> ToolResultBlock:
+        """Run one call; `place` tells it from all others of the turn."""
+        options, long_results, window = self.options, self.conversation.long_results, self.conversation.window
         await read_window(window, self.adapter)
         runner = CallRunner(
             tools={tool.name: tool for tool in self._tools()},
@@ -127,15 +154,7 @@ class LocalSteps:
             long_results=long_results,
             limit=LongResults.limit(window.size, options.max_result_tokens),
         )
-        at_once = asyncio.Semaphore(_MAX_PARALLEL if options.parallel_tools else 1)
-
-        async def run(position: int, call: ToolUseBlock) -> ToolResultBlock:
-            async with at_once:
-                return await runner.run(call, f"{self.turn.id}:{iteration}:{position}", refusals.get(call.id))
-
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(run(position, call)) for position, call in enumerate(calls)]
-        return [task.result() for task in tasks]
+        return await runner.run(call, f"{self.turn.id}:{place}", refusal, attempt)
 
     async def append(self, messages: Sequence[Message]) -> None:
         """Add to the history what belongs together."""
@@ -172,6 +191,19 @@ class LocalSteps:
             self.turn.read(None)
             await stream.aclose()
         raise StreamInterrupted("The answer was stopped", kind="aborted", retryable=False)
+
+
+async def together(works: Sequence[Callable[[], Awaitable[_T]]], options: AgentOptions) -> list[_T]:
+    """Begin all in their order, as many at once as the options allow; the results in the same order."""
+    at_once = asyncio.Semaphore(_MAX_PARALLEL if options.parallel_tools else 1)
+
+    async def run(work: Callable[[], Awaitable[_T]]) -> _T:
+        async with at_once:
+            return await work()
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(run(work)) for work in works]
+    return [task.result() for task in tasks]
 
 
 async def read_window(window: Window, adapter: BaseAdapter) -> None:

@@ -1,0 +1,195 @@
+"""A process at work: it takes tasks whose turn it is, does them side by side, and takes over what dead ones left.
+
+What cannot be written down is not done: when the database fails for good, runs do not end but stand still, and the
+worker fails with the reason. Another one goes on with them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from any_agent.orchestration.durable.agents import AgentRecords
+from any_agent.orchestration.durable.database import Database
+from any_agent.orchestration.durable.errors import StoreError
+from any_agent.orchestration.durable.history import History
+from any_agent.orchestration.durable.log import EventLog
+from any_agent.orchestration.durable.presence import Presence
+from any_agent.orchestration.durable.run import TaskRun
+from any_agent.orchestration.durable.tasks import Scope, Task, Tasks, TaskState
+from any_agent.orchestration.registry import get_provider
+
+if TYPE_CHECKING:
+    from any_agent.agent.options import AgentOptions
+    from any_agent.tools.define import Tool
+
+__all__ = ("TaskWorker",)
+
+#: how often the queue is looked at, and when nothing happened for a while
+_POLL_S, _IDLE_POLL_S, _IDLE_AFTER_S = 0.1, 0.25, 5.0
+#: how often the dead are looked for
+_BURY_S = 1.0
+#: a task that so many processes began and none ended is given up
+_MOST_ATTEMPTS = 20
+
+
+class TaskWorker:
+    """Use it with `async with`; one at a time in a process."""
+
+    def __init__(
+        self,
+        database: Database,
+        scope: Scope | None = None,
+        *,
+        room: int = 10,
+        tools: dict[str, Sequence[Tool]] | None = None,
+    ) -> None:
+        self._database = database
+        self._scope = scope or Scope()
+        self._room = room
+        #: for agents of this program: tools that are no "module:function"
+        self._tools = tools or {}
+        self._tasks = Tasks(database)
+        self._records = AgentRecords(database)
+        self._history = History(database)
+        self._own_databases = Database(database.url), Database(database.url, lazily_kept=True)
+        self._presence = Presence(self._own_databases[0], agents=self._scope.agents, room=room)
+        self._events = EventLog(self._own_databases[1])
+        self._runs: dict[str, TaskRun] = {}
+        self._working: dict[str, asyncio.Task[Any]] = {}
+        self._wake = asyncio.Event()
+        self._stack = contextlib.AsyncExitStack()
+        #: done when the worker cannot go on, with the reason
+        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def __aenter__(self) -> TaskWorker:
+        from any_agent.orchestration.durable.engine import Engine
+
+        loop = asyncio.get_running_loop()
+        async with contextlib.AsyncExitStack() as stack:
+            for database in self._own_databases:
+                stack.callback(database.close)
+            self._engine = Engine(self._database, self._presence.id)
+            self._engine.launch(self._do)
+            stack.callback(self._engine.close)
+            self._presence.begin(lambda: loop.call_soon_threadsafe(self._lose))
+            stack.callback(self._presence.end)
+            stack.push_async_callback(self._abandon)
+            taking = asyncio.create_task(self._take_tasks())
+            stack.push_async_callback(_ended, taking)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def idle(self) -> None:
+        """Return when nothing is being done."""
+        while self._runs:
+            await asyncio.sleep(_POLL_S)
+
+    def stop_taking(self) -> None:
+        """Take no more tasks; what was begun goes on."""
+        self._room = 0
+
+    async def _take_tasks(self) -> None:
+        busy, buried = time.monotonic(), 0.0
+        try:
+            while True:
+                now = time.monotonic()
+                if now - buried > _BURY_S:
+                    buried = now
+                    await asyncio.to_thread(self._presence.bury)
+                    await self._take(self._tasks.take_over)
+                await self._take(self._tasks.claim)
+                if self._runs:
+                    busy = now
+                    await self._look_after_runs()
+                self._wake.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_POLL_S if now - busy < _IDLE_AFTER_S else _IDLE_POLL_S):
+                        await self._wake.wait()
+        except StoreError as problem:
+            self._fail(problem)
+
+    async def _take(self, take: Callable[[str, Scope, int], list[Task]]) -> None:
+        room = self._room - len(self._runs)
+        if room > 0:
+            for task in await asyncio.to_thread(take, self._presence.id, self._scope, room):
+                await self._begin(task)
+
+    async def _look_after_runs(self) -> None:
+        for id, is_cancelled in (await asyncio.to_thread(self._tasks.owned, self._presence.id)).items():
+            run = self._runs.get(id)
+            if run is not None and is_cancelled:
+                run.cancel()
+
+    async def _begin(self, task: Task) -> None:
+        if task.attempts > _MOST_ATTEMPTS:
+            message = f"given up: {_MOST_ATTEMPTS} processes began it, and all of them ended in the middle"
+            await asyncio.to_thread(self._finish, task, "failed", {"error": message})
+            return
+        options = partial(self._options, task.agent)
+        run = TaskRun(task, options, self._engine.journal, self._history, self._events)
+        self._runs[task.id] = run
+        if not await self._engine.begin(task.id, is_new=task.attempts == 1):
+            del self._runs[task.id]
+            await asyncio.to_thread(self._finish, task, "failed", {"error": "its run ended without an outcome"})
+
+    def _options(self, agent: str) -> AgentOptions:
+        config = self._records.find(agent).config
+        return get_provider(config.provider).options(config, self._tools.get(agent))
+
+    async def _do(self, id: str) -> None:
+        """The run itself, inside the engine."""
+        run = self._runs[id]
+        current = asyncio.current_task()
+        assert current is not None
+        self._working[id] = current
+        try:
+            state, outcome = await run.done()
+            await asyncio.to_thread(self._finish, run.task, state, outcome)
+        except Exception as problem:
+            explained = self._engine.explained(problem)
+            if isinstance(explained, StoreError):
+                self._fail(explained)
+                await asyncio.get_running_loop().create_future()  # until the worker ends: nothing may come of this run
+            outcome = {"error": f"{type(problem).__name__}: {problem}"}
+            await asyncio.to_thread(self._finish, run.task, "failed", outcome)
+        finally:
+            self._runs.pop(id, None)
+            self._working.pop(id, None)
+            self._wake.set()
+
+    def _finish(self, task: Task, state: TaskState, outcome: dict[str, Any]) -> None:
+        self._tasks.finish(task, self._presence.id, state, outcome)
+
+    def _lose(self) -> None:
+        self._fail(
+            StoreError(
+                "other workers heard nothing of this one for so long that they took over its tasks (did the machine "
+                "sleep, or the database not answer?): start it again"
+            )
+        )
+
+    def _fail(self, problem: StoreError) -> None:
+        self._room = 0
+        if not self.failure.done():
+            self.failure.set_exception(problem)
+
+    async def _abandon(self) -> None:
+        """Leave what is not done as it is."""
+        self.failure.cancel()
+        working = list(self._working.values())
+        for work in working:
+            work.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
