@@ -70,6 +70,8 @@ class ToolUseBlock:
     name: str
     input: dict[str, Any]
     extra: dict[str, Any] | None = field(default=None, repr=False, compare=False, kw_only=True)
+    #: the input as the model wrote it, if it came as text
+    arguments: str | None = field(default=None, repr=False, compare=False, kw_only=True)
     type: Literal["tool_use"] = field(default="tool_use", init=False)
 
 

@@ -4,9 +4,18 @@ from any_agent.profiles.registry import (
     get_profile,
     guess_profile,
     is_loopback,
+    is_own_host,
     key_for,
     list_profiles,
     profile_from_headers,
 )
 
-__all__ = ("get_profile", "guess_profile", "is_loopback", "key_for", "list_profiles", "profile_from_headers")
+__all__ = (
+    "get_profile",
+    "guess_profile",
+    "is_loopback",
+    "is_own_host",
+    "key_for",
+    "list_profiles",
+    "profile_from_headers",
+)

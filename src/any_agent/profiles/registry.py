@@ -12,7 +12,15 @@ from urllib.parse import urlsplit
 
 from any_agent.types import Profile, Protocol
 
-__all__ = ("get_profile", "guess_profile", "is_loopback", "key_for", "list_profiles", "profile_from_headers")
+__all__ = (
+    "get_profile",
+    "guess_profile",
+    "is_loopback",
+    "is_own_host",
+    "key_for",
+    "list_profiles",
+    "profile_from_headers",
+)
 
 #: what `like` does not hand on: by these a server is recognised
 _OWN = ("name", "hosts", "ports", "server_header", "api_key_env", "base_url")
@@ -89,13 +97,20 @@ def profile_from_headers(headers: dict[str, str], known: Profile) -> Profile:
 
 def key_for(profile: Profile, base_url: str) -> str | None:
     """The key from the profile's environment variable, if the address is one of the profile's own hosts."""
-    if profile.api_key_env is None:
-        return None
-    host = (urlsplit(base_url).hostname or "").lower()
-    own = {*profile.hosts, urlsplit(profile.base_url or "").hostname}
-    if not any(known and _is_host(host, known) for known in own):
+    if profile.api_key_env is None or not is_own_host(profile, base_url):
         return None
     return os.environ.get(profile.api_key_env) or None
+
+
+def is_own_host(profile: Profile, base_url: str) -> bool:
+    """Whether an address is that of the profile's service, which may see its key.
+
+    >>> is_own_host(get_profile("openai"), "https://eu.api.openai.com/v1")
+    True
+    """
+    host = (urlsplit(base_url).hostname or "").lower()
+    own = {*profile.hosts, urlsplit(profile.base_url or "").hostname}
+    return any(known and _is_host(host, known) for known in own)
 
 
 def is_loopback(host: str) -> bool:

@@ -219,7 +219,8 @@ class ToolAssembler:
                 value, coerced = coerce(value, self._tools.get(name))
                 rules = [*rules, *(f"decoded:{key}" for key in coerced)]
             if number == 0:
-                blocks.append(ToolUseBlock(call.id, name, value, extra=call.extra))
+                wrote = call.arguments if len(parsed.values) == 1 else None
+                blocks.append(ToolUseBlock(call.id, name, value, extra=call.extra, arguments=wrote or None))
             else:
                 new = ToolUseBlock(self._new_id(), name, value)
                 self._ids.add(new.id)

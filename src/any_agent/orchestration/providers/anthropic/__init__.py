@@ -1,0 +1,6 @@
+"""Anthropic's Messages."""
+
+from any_agent.orchestration.providers.openai.provider import OpenAICompatibleProvider
+from any_agent.orchestration.registry import register_provider
+
+register_provider(OpenAICompatibleProvider("anthropic"))
