@@ -345,9 +345,11 @@ def _block(data: Any) -> Block:
 
 def _seen(output: Any) -> Any:
     """What the model saw of a result: text, or texts and images, which are blocks again."""
-    items = cast("list[Any]", output) if isinstance(output, list) else []
-    kinds = [item.get("type") if isinstance(item, dict) else None for item in items]  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
-    return [_block(item) for item in items] if items and set(kinds) <= {"text", "image"} else output
+    if not isinstance(output, list):
+        return output
+    items = cast("list[Any]", output)
+    are_blocks = all(isinstance(item, dict) and item.get("type") in ("text", "image") for item in items)  # pyright: ignore[reportUnknownMemberType]
+    return [_block(item) for item in items] if are_blocks else items
 
 
 def _response(data: dict[str, Any]) -> LLMResponse:

@@ -52,7 +52,7 @@ class AgentRecords:
         values: dict[str, Any] = {"name": config.name, "config": json.dumps(config.to_dict(), ensure_ascii=False)}
 
         def work(transaction: Transaction) -> None:
-            known = transaction.one("SELECT state, config FROM aa_agents WHERE name = :name {for_update}", name=config.name)
+            known = transaction.one("SELECT state FROM aa_agents WHERE name = :name {for_update}", name=config.name)
             if known is None:
                 transaction.run(
                     "INSERT INTO aa_agents (name, generation, tasks, config, state, created) "
@@ -67,7 +67,8 @@ class AgentRecords:
                 )
             else:
                 raise AgentExists(
-                    f"there is an agent {config.name!r} already: take another name, or `any-agent stop {config.name}` first"
+                    f"there is an agent {config.name!r} already: take another name, or stop it first "
+                    f"(`any-agent stop {config.name}`)"
                 )
 
         self._database.transact(work)

@@ -1,7 +1,7 @@
 """DBOS, as far as a run needs it: a journal of its steps, and beginning or going on with a run in this process.
 
-A run is a workflow whose id is that of the task. What is new begins at once; what somebody else began is put on a queue
-of this process alone, since that is how DBOS hands a workflow over. Which task that is, and when, is decided in `tasks`.
+A run is a workflow whose id is that of the task. What is new begins at once; what somebody else began is put on a
+queue of this process alone, since that is how DBOS hands a workflow over. Whose turn it is is decided in `tasks`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy.exc
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID
 
-from any_agent.orchestration.durable.database import Database
 from any_agent.orchestration.durable.errors import StoreError
-from any_agent.orchestration.durable.steps import Step
+
+if TYPE_CHECKING:
+    from any_agent.orchestration.durable.database import Database
+    from any_agent.orchestration.durable.steps import Step
 
 __all__ = ("Engine",)
 
@@ -100,6 +103,8 @@ class Engine:
         global _work
         _work = None
         DBOS.destroy()
+        # the engine had put its own threads in their place, and has ended them
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
 
     def explained(self, problem: Exception) -> Exception:
         """What the engine could not do with the database, in our words; anything else as it is."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from any_agent.events import message_from_dict, message_to_dict
-from any_agent.orchestration.durable.database import Database, Transaction
-from any_agent.types import Message
+
+if TYPE_CHECKING:
+    from any_agent.orchestration.durable.database import Database, Transaction
+    from any_agent.types import Message
 
 __all__ = ("History",)
 

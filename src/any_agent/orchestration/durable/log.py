@@ -9,20 +9,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from any_agent.events import Event, TextDelta, ThinkingDelta, ToolInputDelta, from_dict, to_dict
-from any_agent.orchestration.durable.database import Database
 from any_agent.orchestration.durable.errors import StoreError
+
+if TYPE_CHECKING:
+    from any_agent.orchestration.durable.database import Database
 
 __all__ = ("EventLog", "TaskLog", "read_events")
 
 _COALESCE_S = 0.05
 _AT_ONCE = 500
 _Piece = (TextDelta, ThinkingDelta, ToolInputDelta)
-_WRITE = "INSERT INTO aa_events (task, seq, step, body) VALUES (:task, :seq, :step, :body) ON CONFLICT (task, seq) DO NOTHING"
+_WRITE = (
+    "INSERT INTO aa_events (task, seq, step, body) VALUES (:task, :seq, :step, :body) "
+    "ON CONFLICT (task, seq) DO NOTHING"
+)
 
 
 @dataclass(slots=True)

@@ -85,11 +85,11 @@ class Presence:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="any-agent presence", daemon=True)
         self._lock: int | None = None
-        self._on_lost: Callable[[], None] = lambda: None
+        self._on_lost: Callable[[], object] = lambda: None
         #: how many beats in a row were heard
         self._beats = 0
 
-    def begin(self, on_lost: Callable[[], None]) -> None:
+    def begin(self, on_lost: Callable[[], object]) -> None:
         """Appear; `on_lost` is called, from a thread, when others think that this process is dead."""
         file = _lock_file(self.id)
         file.parent.mkdir(0o700, parents=True, exist_ok=True)

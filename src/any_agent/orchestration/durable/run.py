@@ -118,7 +118,9 @@ class TaskRun:
     def _outcome(self) -> tuple[TaskState, dict[str, Any]]:
         last = self._last
         if isinstance(last, Done):
-            usage = {name: value for name, value in asdict(last.usage).items() if value is not None} if last.usage else {}
+            usage = (
+                {name: value for name, value in asdict(last.usage).items() if value is not None} if last.usage else {}
+            )
             return "done", {"text": last.response.text or "", "reason": last.reason, "usage": usage}
         assert isinstance(last, Failed)
         if self._is_cancelled and last.error.kind == "aborted":

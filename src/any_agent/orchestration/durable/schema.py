@@ -61,4 +61,4 @@ CREATE TABLE aa_workers (
 );
 """
 
-SCHEMA = [statement.strip() for statement in _TABLES.split(";") if statement.strip()]
+SCHEMA = [statement.strip() for statement in _TABLES.split(";\n") if statement.strip()]

@@ -38,8 +38,8 @@ __all__ = ("DurableSteps", "Journal", "Step")
 
 _ENDED = "the process that worked on this ended"
 _ONCE = (
-    "The process that ran this call ended before there was a result. {name} may run only once, so it was not run again; "
-    "whether it took effect is not known. Find that out before you do anything about it."
+    "The process that ran this call ended before there was a result. {name} may run only once, so it was not run "
+    "again; whether it took effect is not known. Find that out before you do anything about it."
 )
 
 Step = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
@@ -122,7 +122,9 @@ class DurableSteps:
             # the numbers of the steps are given out in the order of the calls, whichever is ready first
             step = self._journal.next_step(f"tool {call.name}")
             works.append(
-                partial(self._call, step, self._next_label(), call, refusals.get(call.id), f"{iteration}:{position}", emit)
+                partial(
+                    self._call, step, self._next_label(), call, refusals.get(call.id), f"{iteration}:{position}", emit
+                )
             )
         return await together(works, self._local.options)
 

@@ -16,10 +16,12 @@ import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from any_agent.orchestration.durable.database import Database, Transaction
 from any_agent.orchestration.durable.errors import AgentStopped, TaskConflict, UnknownAgent, UnknownTask
+
+if TYPE_CHECKING:
+    from any_agent.orchestration.durable.database import Database, Transaction
 
 __all__ = ("Scope", "Task", "TaskState", "Tasks", "cancel_all")
 
@@ -32,9 +34,9 @@ _NEXT_TASK = "UPDATE aa_agents SET tasks = tasks + 1 WHERE name = :agent RETURNI
 _LEFT_BEHIND = "state = 'running' AND worker NOT IN (SELECT id FROM aa_workers)"
 _LOCK_AGENT = "SELECT name FROM aa_agents WHERE name = :agent {for_update}"
 _SUBMIT = (
-    "INSERT INTO aa_tasks (id, ticket, agent, conversation, seq, sender, prompt, state, submitted) SELECT :id, :ticket, "
-    ":agent, :conversation, :seq, :sender, :prompt, CASE WHEN EXISTS (SELECT 1 FROM aa_tasks WHERE conversation = "
-    ":conversation AND state IN ('waiting', 'ready', 'running')) THEN 'waiting' ELSE 'ready' END, {now}"
+    "INSERT INTO aa_tasks (id, ticket, agent, conversation, seq, sender, prompt, state, submitted) SELECT :id, "
+    ":ticket, :agent, :conversation, :seq, :sender, :prompt, CASE WHEN EXISTS (SELECT 1 FROM aa_tasks WHERE "
+    "conversation = :conversation AND state IN ('waiting', 'ready', 'running')) THEN 'waiting' ELSE 'ready' END, {now}"
 )
 #: the next of a conversation, if nothing of it is on its way
 _ADVANCE = (
@@ -117,7 +119,7 @@ class Tasks:
                     raise TaskConflict(f"there is a task {id!r} already, of {known.agent}, and it asks something else")
                 return known
             row = transaction.one(_NEXT_TASK, agent=agent)
-            _check_living(agent, row and row[2])
+            _check_living(agent, row[2] if row else None)
             assert row is not None
             generation, seq, _ = row
             new = id or f"{agent}:{seq:010d}"

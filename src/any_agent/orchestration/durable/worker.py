@@ -76,7 +76,7 @@ class TaskWorker:
             self._engine = Engine(self._database, self._presence.id)
             self._engine.launch(self._do)
             stack.callback(self._engine.close)
-            self._presence.begin(lambda: loop.call_soon_threadsafe(self._lose))
+            self._presence.begin(partial(loop.call_soon_threadsafe, self._lose))
             stack.callback(self._presence.end)
             stack.push_async_callback(self._abandon)
             taking = asyncio.create_task(self._take_tasks())
@@ -86,11 +86,6 @@ class TaskWorker:
 
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
-
-    async def idle(self) -> None:
-        """Return when nothing is being done."""
-        while self._runs:
-            await asyncio.sleep(_POLL_S)
 
     def stop_taking(self) -> None:
         """Take no more tasks; what was begun goes on."""
