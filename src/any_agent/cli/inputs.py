@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from typing import TYPE_CHECKING
 
 from any_agent.tools import load
@@ -11,7 +12,9 @@ from any_agent.types import ImageBlock
 if TYPE_CHECKING:
     from any_agent.tools.define import Tool
 
-__all__ = ("load_tool", "read_image", "read_key")
+__all__ = ("load_tool", "read_image", "read_key", "whole_prompt")
+
+_PATIENCE_S = 2
 
 
 def load_tool(name: str) -> Tool:
@@ -35,3 +38,23 @@ def read_key(variable: str) -> str:
     if not key:
         raise ValueError(f"--api-key-env {variable}: there is no such environment variable, or it is empty")
     return key
+
+
+def whole_prompt(prompt: str | None) -> str:
+    """What is asked: the words of the command line, and what is piped in."""
+    words = None if prompt == "-" else prompt
+    piped = _piped(waits=words is None) if prompt == "-" or not sys.stdin.isatty() else ""
+    text = "\n\n".join(part for part in (words, piped) if part and part.strip())
+    if not text:
+        raise ValueError('there is nothing to ask: give a question, or pipe text into the command')
+    return text
+
+
+def _piped(*, waits: bool) -> str:
+    """What is piped in. With a prompt, a pipe that stays silent is likely a mistake: say what is waited for."""
+    if not waits and sys.platform != "win32" and not select.select([sys.stdin], [], [], _PATIENCE_S)[0]:
+        click.echo("any-agent: waiting for the end of standard input (without any: < /dev/null)", err=True)
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError("what is piped in is no text in UTF-8") from None

@@ -1,8 +1,10 @@
-"""How events look: a fold over the stream that writes to a `Screen`."""
+"""How events look: a fold over the stream that writes to a `Screen`, or lines of JSON."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -29,13 +31,14 @@ from any_agent.events import (
     ToolProgress,
     ToolResult,
     ToolRunning,
+    to_dict,
 )
 from any_agent.types import ToolUseBlock
 
 if TYPE_CHECKING:
     from any_agent.cli.screen import Screen
 
-__all__ = ("View", "watch")
+__all__ = ("View", "watch", "write_json")
 
 _TICK_S = 0.25
 _PROGRESS = 40
@@ -72,6 +75,17 @@ async def watch(events: AsyncGenerator[Event, None], view: View) -> Done | Faile
         view.close()
     assert isinstance(last, Done | Failed)
     return last
+
+
+async def write_json(events: AsyncGenerator[Event, None]) -> Done | Failed:
+    event: Event | None = None
+    async with aclosing(events):
+        async for event in events:
+            # everything beyond ASCII is escaped: no terminal obeys it, and every line is one line
+            sys.stdout.write(f"{json.dumps(to_dict(event))}\n")
+            sys.stdout.flush()
+    assert isinstance(event, Done | Failed)
+    return event
 
 
 async def _tick(view: View) -> None:

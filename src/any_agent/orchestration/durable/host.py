@@ -90,6 +90,10 @@ class Agents:
         """The last tasks of an agent, the newest first."""
         return await _aside(self._tasks.of, name, limit)
 
+    async def over(self, ids: list[str]) -> list[Task]:
+        """Those of some tasks that are over."""
+        return await _aside(self._tasks.over, ids)
+
     async def cancel(self, id: str) -> Task:
         """Stop a task; what it has done so far is kept."""
         return await _aside(self._tasks.cancel, id)

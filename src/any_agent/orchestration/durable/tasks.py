@@ -151,6 +151,16 @@ class Tasks:
         )
         return [_task(row) for row in rows]
 
+    def over(self, ids: Sequence[str]) -> list[Task]:
+        """Those of some tasks that are over, in the order in which they ended."""
+        names = {f"id{number}": id for number, id in enumerate(ids)}
+        rows = self._database.read(
+            f"SELECT {_COLUMNS} FROM aa_tasks WHERE id IN ({', '.join(f':{name}' for name in names)}) "
+            "AND finished IS NOT NULL ORDER BY finished",
+            **names,
+        )
+        return [_task(row) for row in rows]
+
     def claim(self, worker: str, scope: Scope, room: int) -> list[Task]:
         """Up to `room` tasks whose turn it is; they are the worker's from now on."""
         condition, values = scope.condition()
