@@ -28,6 +28,15 @@ _COMMANDS = {
     "chat": "Talk with a model.",
     "models": "List the models of a server, or of all that run here.",
     "doctor": "Check what works on this machine, and say what does not.",
+    "spawn": "Make an agent that has a name, and remembers.",
+    "task": "Ask an agent something, or all, or many things.",
+    "attach": "Read along with a task.",
+    "list": "List the agents, and what they are doing.",
+    "show": "Show an agent, and its last tasks.",
+    "history": "Show the conversation with an agent.",
+    "cancel": "Stop a task.",
+    "stop": "End an agent.",
+    "worker": "Do the tasks of all agents.",
 }
 _EXTRA = ("click", "rich", "prompt_toolkit")
 _INTERRUPTED = 130

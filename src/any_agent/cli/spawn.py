@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from any_agent.orchestration.settings import load_settings, resolve
+from any_agent.orchestration.settings import find_alias, load_settings, resolve
 
 __all__ = ("spawn_command",)
 
@@ -32,7 +32,8 @@ def spawn_command(**given: Any) -> int:
     """
     from any_agent.orchestration.durable.host import Agents
 
-    config = resolve(load_settings(), **{name: value for name, value in given.items() if value not in (None, ())})
+    alias = find_alias(load_settings(), model=given["model"], profile=given.pop("profile"))
+    config = resolve({**given, "tools": list(given["tools"])}, alias)
 
     async def spawn() -> None:
         async with Agents() as agents:

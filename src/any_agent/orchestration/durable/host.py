@@ -11,7 +11,7 @@ from any_agent.events import Done, Event, Failed, TextDelta
 from any_agent.orchestration.durable.agents import AgentRecord, AgentRecords
 from any_agent.orchestration.durable.database import Database
 from any_agent.orchestration.durable.history import History
-from any_agent.orchestration.durable.log import read_events
+from any_agent.orchestration.durable.log import last_position, read_events
 from any_agent.orchestration.durable.presence import Worker, is_alive, workers
 from any_agent.orchestration.durable.tasks import Scope, Task, Tasks
 from any_agent.orchestration.registry import get_provider
@@ -129,10 +129,15 @@ class Agents:
                     quiet = 0.0
                     task = await self.task(id)
                     if task.is_over and not await _aside(read_events, self.database, id, position):
-                        for event in _remembered(task) if position == 0 else ():
+                        remembered = _remembered(task)
+                        for event in remembered if position == 0 else remembered[-1:]:
                             yield event
                         return
                 await asyncio.sleep(_POLL_S)
+
+    async def position(self, id: str) -> int:
+        """How far a task has come: the position of its last event."""
+        return await _aside(last_position, self.database, id)
 
     async def work_on(self, task: Task, after: int = 0) -> AsyncGenerator[Event, None]:
         """The events of a task. Unless a worker does it, this process does, with what the agent has to do before."""
@@ -164,12 +169,13 @@ class Agents:
 
     async def _work_if_alone(self, task: Task) -> None:
         """Do the task here as soon as nobody else would. It returns only by being cancelled, or with an error."""
-        while await self._is_served(task.id):
+        while await self.is_served(task.id):
             await asyncio.sleep(_CHECK_S)
         async with self.worker(Scope((task.agent,), task.submitted)) as worker:
             await worker.failure
 
-    async def _is_served(self, id: str) -> bool:
+    async def is_served(self, id: str) -> bool:
+        """Whether a task is over, or somebody works on it, or will."""
         task = await self.task(id)
         there = await self.workers()
         return task.is_over or any(worker.agents is None or worker.id == task.worker for worker in there)

@@ -19,7 +19,7 @@ from any_agent.orchestration.durable.errors import StoreError
 if TYPE_CHECKING:
     from any_agent.orchestration.durable.database import Database
 
-__all__ = ("EventLog", "TaskLog", "read_events")
+__all__ = ("EventLog", "TaskLog", "last_position", "read_events")
 
 _COALESCE_S = 0.05
 _AT_ONCE = 500
@@ -133,6 +133,12 @@ def read_events(database: Database, task: str, after: int = 0) -> list[Event]:
         limit=_AT_ONCE,
     )
     return [from_dict(msgspec.json.decode(body)) for (body,) in rows]
+
+
+def last_position(database: Database, task: str) -> int:
+    """The position of the last event of a task; 0 if there is none."""
+    rows = database.read("SELECT COALESCE(MAX(seq), 0) FROM aa_events WHERE task = :task", task=task)
+    return int(rows[0][0])
 
 
 def _joined(last: Event, event: Event) -> Event | None:

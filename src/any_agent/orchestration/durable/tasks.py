@@ -44,8 +44,10 @@ _ADVANCE = (
     "MIN(seq) FROM aa_tasks WHERE conversation = :conversation AND state = 'waiting') AND NOT EXISTS (SELECT 1 FROM "
     "aa_tasks WHERE conversation = :conversation AND state IN ('ready', 'running'))"
 )
-_CANCEL_WAITING = (
-    "UPDATE aa_tasks SET state = 'cancelled', finished = {now} WHERE id = :id AND state IN ('waiting', 'ready')"
+#: of a task that nobody works on
+_CANCEL_IDLE = (
+    "UPDATE aa_tasks SET state = 'cancelled', cancelled = 1, finished = {now} WHERE id = :id AND "
+    f"(state IN ('waiting', 'ready') OR {_LEFT_BEHIND})"
 )
 
 
@@ -213,7 +215,7 @@ class Tasks:
         def work(transaction: Transaction) -> Task:
             task = _found(transaction, id)
             transaction.one(_LOCK_AGENT, agent=task.agent)
-            if transaction.run(_CANCEL_WAITING, id=id):
+            if transaction.run(_CANCEL_IDLE, id=id):
                 transaction.run(_ADVANCE, conversation=task.conversation)
             transaction.run("UPDATE aa_tasks SET cancelled = 1 WHERE id = :id AND state = 'running'", id=id)
             return _found(transaction, id)
@@ -229,8 +231,8 @@ class Tasks:
 def cancel_all(transaction: Transaction, agent: str) -> None:
     """Stop everything that an agent does, or would do."""
     transaction.run(
-        "UPDATE aa_tasks SET state = 'cancelled', finished = {now} WHERE agent = :agent AND state IN "
-        "('waiting', 'ready')",
+        "UPDATE aa_tasks SET state = 'cancelled', cancelled = 1, finished = {now} WHERE agent = :agent AND "
+        f"(state IN ('waiting', 'ready') OR {_LEFT_BEHIND})",
         agent=agent,
     )
     transaction.run("UPDATE aa_tasks SET cancelled = 1 WHERE agent = :agent AND state = 'running'", agent=agent)

@@ -87,9 +87,11 @@ class TaskWorker:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    def stop_taking(self) -> None:
-        """Take no more tasks; what was begun goes on."""
+    async def finish(self, patience: float) -> None:
+        """Take no more tasks, and return when those that were begun are over, or the patience is."""
         self._room = 0
+        if self._working:
+            await asyncio.wait(self._working.values(), timeout=patience)
 
     async def _take_tasks(self) -> None:
         busy, buried = time.monotonic(), 0.0

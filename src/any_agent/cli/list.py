@@ -1,0 +1,58 @@
+"""`any-agent list`: the agents, and what they are doing."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from typing import Any
+
+import click
+
+from any_agent.cli.table import show_table
+from any_agent.orchestration.durable.host import Agents
+
+__all__ = ("list_command",)
+
+_COLUMNS = ("agent", "state", "model", "provider", "tasks", "waiting")
+
+
+@click.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+def list_command(as_json: bool) -> int:
+    """List the agents, what they are doing, and who works for them."""
+    return asyncio.run(_list(as_json=as_json))
+
+
+async def _list(*, as_json: bool) -> int:
+    async with Agents() as agents:
+        records, workers = await agents.list(), await agents.workers()
+    if as_json:
+        rows: list[dict[str, Any]] = [
+            {**record.config.to_dict(), "state": record.state, "tasks": record.tasks, "waiting": record.waiting}
+            for record in records
+        ]
+        told = {"agents": rows, "workers": [dataclasses.asdict(worker) for worker in workers]}
+        click.echo(json.dumps(told, ensure_ascii=False, indent=2))
+        return 0
+    if not records:
+        click.echo("there are no agents: `any-agent spawn --name …` makes one", err=True)
+        return 0
+    show_table(
+        _COLUMNS,
+        [
+            (
+                record.config.name,
+                str(record.state),
+                record.config.model or "",
+                record.config.provider,
+                str(record.tasks),
+                str(record.waiting),
+            )
+            for record in records
+        ],
+    )
+    count = sum(worker.agents is None for worker in workers)
+    if any(record.waiting for record in records) and not count:
+        click.echo("any-agent: tasks wait, and no worker runs: any-agent worker", err=True)
+    return 0
