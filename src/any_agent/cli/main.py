@@ -28,6 +28,7 @@ _COMMANDS = {
     "chat": "Talk with a model.",
     "models": "List the models of a server, or of all that run here.",
     "doctor": "Check what works on this machine, and say what does not.",
+    "profiles": "List the names of models in your settings, and the providers.",
 }
 _EXTRA = ("click", "rich", "prompt_toolkit")
 _INTERRUPTED = 130
