@@ -33,6 +33,7 @@ def test_help_lists_the_commands_and_imports_none_of_them() -> None:
         "chat",
         "models",
         "doctor",
+        "profiles",
     ]
     assert result.stderr.strip() == "[]"
 

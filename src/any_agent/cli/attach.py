@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,7 +12,9 @@ from any_agent.cli.tasking import show_task
 from any_agent.errors import AgentSDKError
 from any_agent.orchestration.durable.errors import UnknownTask
 from any_agent.orchestration.durable.host import Agents
-from any_agent.orchestration.durable.tasks import Task
+
+if TYPE_CHECKING:
+    from any_agent.orchestration.durable.tasks import Task
 
 __all__ = ("attach_command",)
 

@@ -46,7 +46,7 @@ def whole_prompt(prompt: str | None) -> str:
     piped = _piped(waits=words is None) if prompt == "-" or not sys.stdin.isatty() else ""
     text = "\n\n".join(part for part in (words, piped) if part and part.strip())
     if not text:
-        raise ValueError('there is nothing to ask: give a question, or pipe text into the command')
+        raise ValueError("there is nothing to ask: give a question, or pipe text into the command")
     return text
 
 

@@ -37,6 +37,7 @@ _COMMANDS = {
     "cancel": "Stop a task.",
     "stop": "End an agent.",
     "worker": "Do the tasks of all agents.",
+    "profiles": "List the names of models in your settings, and the providers.",
 }
 _EXTRA = ("click", "rich", "prompt_toolkit")
 _INTERRUPTED = 130

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -14,6 +12,7 @@ import click
 
 from any_agent.cli.clean import one_line
 from any_agent.cli.inputs import read_key
+from any_agent.cli.table import show_table
 
 if TYPE_CHECKING:
     from any_agent.adapters.probe import FoundModel, FoundServer
@@ -46,7 +45,7 @@ def models_command(addresses: tuple[str, ...], api_key_env: str | None, as_json:
         found = [dataclasses.asdict(server) for server in servers]
         click.echo(json.dumps({"servers": found}, ensure_ascii=False, indent=2))
     elif servers:
-        _show(servers)
+        show_table(_COLUMNS, [row for server in servers for row in _rows(server)])
     for address in silent:
         why = f"`any-agent doctor --base-url {address}` says why"
         click.echo(one_line(f"any-agent: no model server answers at {address}: {why}"), err=True)
@@ -65,24 +64,6 @@ async def _ask(addresses: Sequence[str], key: str | None) -> tuple[list[FoundSer
     found = dict(zip(addresses, await asyncio.gather(*asking), strict=True))
     servers = [server for servers in found.values() for server in servers]
     return servers, [address for address, servers in found.items() if not servers]
-
-
-def _show(servers: list[FoundServer]) -> None:
-    rows = [row for server in servers for row in _rows(server)]
-    if not sys.stdout.isatty():
-        for row in rows:
-            click.echo("\t".join(row))
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    colours = None if os.environ.get("NO_COLOR") else "auto"
-    table = Table(*_COLUMNS, box=None, padding=(0, 2, 0, 0))
-    for column in table.columns:
-        column.overflow = "fold"
-    for row in rows:
-        table.add_row(*row)
-    Console(color_system=colours, highlight=False, markup=False, emoji=False).print(table)
 
 
 def _rows(server: FoundServer) -> list[tuple[str, ...]]:

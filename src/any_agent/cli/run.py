@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import select
-import sys
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 
 import click
 
@@ -16,7 +11,7 @@ from any_agent.cli.connect import Connection, connect_options, connected
 from any_agent.cli.inputs import read_image, whole_prompt
 from any_agent.cli.screen import Screen
 from any_agent.cli.view import View, watch, write_json
-from any_agent.events import Done, Event, Failed, to_dict
+from any_agent.events import Failed
 from any_agent.types import Block, TextBlock
 
 __all__ = ("run_command",)

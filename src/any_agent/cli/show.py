@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import json
 import time
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +14,9 @@ from any_agent.cli.cards import elapsed
 from any_agent.cli.clean import cut, one_line
 from any_agent.cli.table import show_table
 from any_agent.orchestration.durable.host import Agents
-from any_agent.orchestration.durable.tasks import Task
+
+if TYPE_CHECKING:
+    from any_agent.orchestration.durable.tasks import Task
 
 __all__ = ("show_command",)
 

@@ -29,7 +29,9 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--detach", is_flag=True, help="Do not wait for the answer: a worker does it.")
 @click.option("--file", "file", type=_FILE, help='Many prompts: lines of JSON, {"prompt": "…"}.')
 @click.option("--out", "out", type=_FILE, help="With --file: where the answers go, as lines of JSON.")
-@click.option("--concurrency", type=click.IntRange(1), default=8, show_default=True, help="With --file: how many at once.")
+@click.option(
+    "--concurrency", type=click.IntRange(1), default=8, show_default=True, help="With --file: how many at once."
+)
 @click.option("--fresh", "is_fresh", is_flag=True, help="A conversation of its own, which the agent does not remember.")
 @click.option("--json", "as_json", is_flag=True, help="Print the events as lines of JSON.")
 @click.option("--show-thinking", is_flag=True, help="Show what the model thinks before it answers.")

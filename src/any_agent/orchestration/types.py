@@ -22,7 +22,9 @@ __all__ = (
     "Message",
     "MessageType",
     "checked_keyring",
+    "checked_url",
     "checked_variable",
+    "looks_like_known_key",
 )
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
@@ -99,8 +101,8 @@ class AgentConfig:
             )
         if self.agent_type != "api":
             raise ValueError(f"agent_type must be 'api'; it is {self.agent_type!r}")
-        if self.base_url and "@" in urlsplit(self.base_url).netloc:
-            raise ValueError("base_url must not hold a user name or password: name the place of the key instead")
+        if self.base_url is not None:
+            checked_url(self.base_url, "base_url")
         if self.api_key_env is not None:
             checked_variable(self.api_key_env, "api_key_env")
         if self.api_key_keyring is not None:
@@ -122,6 +124,14 @@ class AgentConfig:
         return cls(**data)
 
 
+def checked_url(value: str, where: str) -> str:
+    """An address, if it holds no secret: it is stored, and shown."""
+    parts = urlsplit(value)
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ValueError(f"{where} must be an address without a user name, a password or a query: keys are named apart")
+    return value
+
+
 def checked_variable(value: str, where: str) -> str:
     """The name of an environment variable, if it is one and not a key that was written in its place."""
     if not _VARIABLE.fullmatch(value) or _looks_like_key(value):
@@ -133,20 +143,32 @@ def checked_variable(value: str, where: str) -> str:
 def checked_keyring(value: str, where: str) -> str:
     """The name of an entry of the keyring, "service/user"."""
     service, _, user = value.rpartition("/")
-    if not service or not user or _looks_like_key(value):
+    if not service or not user or looks_like_known_key(value):
         raise ValueError(f'{where} must name an entry of the keyring as "service/user", never a key itself')
     return value
 
 
-def _looks_like_key(text: str) -> bool:
-    """Whether this is more like a key than like a name that somebody chose.
+def looks_like_known_key(text: str) -> bool:
+    """Whether this begins as the keys of well-known services do.
 
-    >>> _looks_like_key("sk_live_51Hx"), _looks_like_key("OPENAI_API_KEY"), _looks_like_key("a8Xk2pLq9ZtR4vBn7cWd")
-    (True, False, True)
+    >>> looks_like_known_key("sk-live-51Hx"), looks_like_known_key("HF_TOKEN_2")
+    (True, False)
     """
-    has_digits = any(letter.isdigit() for letter in text)
+    return bool(_KEY.match(text)) and _has_digits(text)
+
+
+def _looks_like_key(text: str) -> bool:
+    """Whether this is more like a key than like a name that somebody chose for a variable.
+
+    >>> _looks_like_key("OPENAI_API_KEY"), _looks_like_key("a8Xk2pLq9ZtR4vBn7cWd")
+    (False, True)
+    """
     is_mixed = text != text.upper() and text != text.lower()
-    return has_digits and (bool(_KEY.match(text)) or (len(text) >= 20 and is_mixed and "/" not in text))
+    return looks_like_known_key(text) or (len(text) >= 20 and is_mixed and _has_digits(text))
+
+
+def _has_digits(text: str) -> bool:
+    return any(letter.isdigit() for letter in text)
 
 
 @runtime_checkable
