@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 from typing import TYPE_CHECKING
+
+import click
 
 from any_agent.tools import load
 from any_agent.types import ImageBlock

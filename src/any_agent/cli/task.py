@@ -58,14 +58,14 @@ def task_command(
         raise click.UsageError("--file and --out belong together")
     if file is not None and out is not None:
         return asyncio.run(_bulk(words, to_all, file, out, id, concurrency=concurrency, is_fresh=is_fresh))
-    names, prompt = ((), words) if to_all else (words[:1], words[1:])
-    if len(prompt) > 1 or (not to_all and not names):
+    name, prompt = ("", words) if to_all else ("".join(words[:1]), words[1:])
+    if len(prompt) > 1 or not (to_all or name):
         raise click.UsageError('write: any-agent task AGENT "PROMPT", with the prompt in quotes')
     text = whole_prompt(prompt[0] if prompt else None)
     if to_all:
         return asyncio.run(_everybody(text, id, detach=detach, is_fresh=is_fresh))
     shown = {"as_json": as_json, "show_thinking": show_thinking}
-    return asyncio.run(_one(names[0], text, id, detach=detach, is_fresh=is_fresh, **shown))
+    return asyncio.run(_one(name, text, id, detach=detach, is_fresh=is_fresh, **shown))
 
 
 async def _one(
