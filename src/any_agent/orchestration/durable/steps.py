@@ -104,7 +104,7 @@ class DurableSteps:
         async def work() -> dict[str, Any]:
             marked = self._marked(label, emit)
             if label in self._log.steps:
-                marked(Reset(f"{_ENDED}; the answer begins again"))
+                marked(Reset(_ENDED))
             outcome = await self._local.model(messages, marked, answer_only=answer_only)
             await self._events.flush()
             return to_dict(outcome)
