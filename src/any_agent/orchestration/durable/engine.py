@@ -98,6 +98,11 @@ class Engine:
         await DBOS.resume_workflows_async([task], queue_name=self._queue)
         return True
 
+    async def forget(self, tasks: list[str]) -> None:
+        """Throw away the journal of tasks that are over."""
+        if tasks:
+            await DBOS.delete_workflows_async(tasks)
+
     def close(self) -> None:
         """End; runs that are not over can be gone on with elsewhere."""
         global _work

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +19,13 @@ from any_agent.orchestration.durable.errors import StoreError
 from any_agent.orchestration.durable.history import History
 from any_agent.orchestration.durable.log import EventLog
 from any_agent.orchestration.durable.presence import Presence
+from any_agent.orchestration.durable.retention import clear_away
 from any_agent.orchestration.durable.run import TaskRun
 from any_agent.orchestration.durable.tasks import Scope, Task, Tasks, TaskState
 from any_agent.orchestration.registry import get_provider
 
 if TYPE_CHECKING:
     from any_agent.agent.options import AgentOptions
-    from any_agent.tools.define import Tool
 
 __all__ = ("TaskWorker",)
 
@@ -33,6 +33,8 @@ __all__ = ("TaskWorker",)
 _POLL_S, _IDLE_POLL_S, _IDLE_AFTER_S = 0.1, 0.25, 5.0
 #: how often the dead are looked for
 _BURY_S = 1.0
+#: how often old things are thrown away
+_CLEAR_S = 60.0
 #: a task that so many processes began and none ended is given up
 _MOST_ATTEMPTS = 20
 
@@ -46,13 +48,10 @@ class TaskWorker:
         scope: Scope | None = None,
         *,
         room: int = 10,
-        tools: dict[str, Sequence[Tool]] | None = None,
     ) -> None:
         self._database = database
         self._scope = scope or Scope()
         self._room = room
-        #: for agents of this program: tools that are no "module:function"
-        self._tools = tools or {}
         self._tasks = Tasks(database)
         self._records = AgentRecords(database)
         self._history = History(database)
@@ -94,7 +93,7 @@ class TaskWorker:
             await asyncio.wait(self._working.values(), timeout=patience)
 
     async def _take_tasks(self) -> None:
-        busy, buried = time.monotonic(), 0.0
+        busy, buried, cleared = time.monotonic(), 0.0, 0.0
         try:
             while True:
                 now = time.monotonic()
@@ -102,6 +101,9 @@ class TaskWorker:
                     buried = now
                     await asyncio.to_thread(self._presence.bury)
                     await self._take(self._tasks.take_over)
+                if now - cleared > _CLEAR_S:
+                    cleared = now
+                    await self._engine.forget(await asyncio.to_thread(clear_away, self._database))
                 await self._take(self._tasks.claim)
                 if self._runs:
                     busy = now
@@ -139,7 +141,7 @@ class TaskWorker:
 
     def _options(self, agent: str) -> AgentOptions:
         config = self._records.find(agent).config
-        return get_provider(config.provider).options(config, self._tools.get(agent))
+        return get_provider(config.provider).options(config)
 
     async def _do(self, id: str) -> None:
         """The run itself, inside the engine."""
