@@ -25,6 +25,11 @@ __all__ = ("spawn_command",)
 @click.option("--temperature", type=float, metavar="NUMBER", help="How freely the model chooses its words.")
 @click.option("--max-tokens", type=int, metavar="NUMBER", help="How long an answer may be.")
 @click.option("--thinking/--no-thinking", default=None, help="Ask the model to think first, or not to.")
+@click.option(
+    "--compaction",
+    type=click.Choice(["drop-oldest", "summarise"]),
+    help="What to do when the conversation fills the model's window; else tasks fail then.",
+)
 def spawn_command(**given: Any) -> int:
     """Make an agent that has a name, and remembers: `any-agent task NAME "…"` asks it something.
 

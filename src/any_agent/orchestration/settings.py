@@ -52,6 +52,7 @@ class ProviderAlias:
     max_tokens: int | None = None
     thinking: bool | None = None
     tools: list[str] = field(default_factory=list[str])
+    compaction: str | None = None
     #: the file that it comes from; `None` if it is a provider under its own name
     file: Path | None = None
 
@@ -184,4 +185,5 @@ _FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "max_tokens": ("a whole number", _is_whole),
     "thinking": ("true or false", lambda value: isinstance(value, bool)),
     "tools": ("a list of texts", _is_list_of_texts),
+    "compaction": ("a text", _is_text),
 }

@@ -99,9 +99,9 @@ class Agents:
         return await _aside(self._tasks.cancel, id)
 
     async def history(self, name: str) -> list[Message]:
-        """The conversation with an agent."""
+        """The conversation with an agent, whole, whatever the model still knows of it."""
         record = await self.find(name)
-        return await _aside(self._history.before, record.conversation, "")
+        return await _aside(self._history.whole, record.conversation)
 
     async def workers(self) -> list[Worker]:
         """The processes that work on tasks now."""
