@@ -56,7 +56,10 @@ class OpenAICompatibleProvider:
         """Whether an agent for the usual address could be made without giving a key."""
         variable = self._profile.api_key_env
         has_key = variable is None or self._profile.local or bool(os.environ.get(variable, "").strip())
-        return has_key and importlib.util.find_spec("openai") is not None
+        try:
+            return has_key and importlib.util.find_spec("openai") is not None
+        except ValueError:  # it has been imported from somewhere that has no spec
+            return has_key
 
     def options(self, config: AgentConfig, tools: Sequence[Tool] | None = None) -> AgentOptions:
         """Everything that is needed to ask the model, the key included. Nobody is asked for it but the keyring.
