@@ -52,9 +52,9 @@ class ProviderAlias:
     max_tokens: int | None = None
     thinking: bool | None = None
     tools: list[str] = field(default_factory=list[str])
-    compaction: str | None = None
     #: the file that it comes from; `None` if it is a provider under its own name
     file: Path | None = None
+    compaction: str | None = None
 
 
 def config_folder() -> Path:
