@@ -341,6 +341,31 @@ async def test_progress_comes_from_generators_and_from_the_context() -> None:
     assert told == [0, 1, 2, "half"]
 
 
+@pytest.mark.row("E10")
+async def test_progress_of_a_thread_that_comes_after_the_end_is_not_told() -> None:
+    told: list[Any] = []
+    context = ToolContext("t", on_progress=told.append)
+    await asyncio.to_thread(context.progress, 1)
+    assert told == [1]
+    thread = threading.Thread(target=context.progress, args=[2])
+    thread.start()
+    thread.join()
+    context.cancelled = True
+    await asyncio.sleep(0)
+    assert told == [1]
+
+
+@pytest.mark.row("E10")
+def test_progress_after_the_event_loop_has_ended_is_nobodys() -> None:
+    async def make() -> ToolContext:
+        return ToolContext("t", on_progress=print)
+
+    context = asyncio.run(make())
+    thread = threading.Thread(target=context.progress, args=[1])
+    thread.start()
+    thread.join()
+
+
 async def test_cancelled_tool_can_see_it() -> None:
     context = ToolContext("t")
     gate = threading.Event()
