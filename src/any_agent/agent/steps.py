@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from any_agent.agent.calls import CallRunner, Emit
@@ -44,6 +44,10 @@ class LocalSteps:
     hooks: Hooks
     output: OutputType | None
     turn: Turn
+    #: something of the turn is in the history
+    has_appended: bool = field(default=False, init=False)
+    #: what the model was asked last; the answer to it is not in the history while its calls run
+    _asked: Sequence[Message] = field(default=(), init=False)
 
     async def fit(
         self,
@@ -76,6 +80,7 @@ class LocalSteps:
     async def model(self, messages: Sequence[Message], emit: Emit, *, answer_only: bool = False) -> Done | Failed:
         """Ask the model; its events go to `emit`, but for the last one, which is returned."""
         options, window = self.options, self.conversation.window
+        self._asked = messages
         sent, tools = self._with_system(messages), [] if answer_only else self._tools()
         notice = window.before(sent, tools)
         if notice is not None:
@@ -95,15 +100,16 @@ class LocalSteps:
         )
         self.turn.read(stream)
         try:
-            async for event in stream:
-                if isinstance(event, Failed):
-                    return event
-                if isinstance(event, Done):
-                    notice = window.after(sent, tools, event.response.usage)
+            while batch := await stream.batch():
+                ended = batch.pop() if isinstance(batch[-1], Done | Failed) else None
+                for event in batch:
+                    emit(event)
+                if isinstance(ended, Done):
+                    notice = window.after(sent, tools, ended.response.usage)
                     if notice is not None:
                         emit(notice)
-                    return event
-                emit(event)
+                if isinstance(ended, Done | Failed):
+                    return ended
         finally:
             self.turn.read(None)
             await stream.aclose()
@@ -121,7 +127,7 @@ class LocalSteps:
             hooks=self.hooks,
             can_use_tool=options.can_use_tool,
             timeout=options.tool_timeout,
-            history=self.conversation.messages,
+            history=self._asked,
             emit=emit,
             settle=self.turn.settled,
             long_results=long_results,
@@ -139,6 +145,7 @@ class LocalSteps:
 
     async def append(self, messages: Sequence[Message]) -> None:
         """Add to the history what belongs together."""
+        self.has_appended = True
         self.conversation.append(messages)
 
     def _with_system(self, messages: Sequence[Message]) -> list[Message]:
