@@ -6,7 +6,7 @@ import inspect
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from any_agent.agent.hooks import Allow, Deny, Hooks, PostToolUseEvent, PreToolUseEvent
 from any_agent.events import Event, ToolProgress, ToolResult, ToolRunning
@@ -15,7 +15,6 @@ from any_agent.tools.run import execute
 from any_agent.tools.validate import InvalidArguments, checked_arguments
 from any_agent.types import ImageBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from any_agent.wire.history import result_text
-from any_agent.wire.values import as_list
 
 if TYPE_CHECKING:
     from any_agent.agent.results import LongResults
@@ -100,6 +99,7 @@ class CallRunner:
         # to read on in a result is no new deed
         if self.can_use_tool is None or call.name == self.long_results.tool.name:
             return None, arguments
+        await self.settle()  # whoever is asked must have seen what for
         self.emit(ToolRunning(call.id, call.name, arguments, waiting_for_approval=True))
         answer = self.can_use_tool(call.name, arguments, context)
         decision: Any = await answer if inspect.isawaitable(answer) else answer
@@ -135,7 +135,8 @@ def visible_result(output: Any) -> str | list[TextBlock | ImageBlock]:
             return bytes(output).decode("utf-8", "replace")
     if isinstance(output, ImageBlock):
         return [output]
-    items = as_list(output)
-    if items and all(isinstance(item, TextBlock | ImageBlock) for item in items):
-        return items
+    items = list(cast("list[Any]", output)) if isinstance(output, list | tuple) else []
+    is_shown = any(isinstance(item, TextBlock | ImageBlock) for item in items)
+    if is_shown and all(isinstance(item, TextBlock | ImageBlock | str) for item in items):
+        return [TextBlock(item) if isinstance(item, str) else item for item in items]
     return result_text(output)[0]

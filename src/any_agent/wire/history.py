@@ -122,13 +122,19 @@ def result_text(content: Any) -> tuple[str, list[ImageBlock]]:
     except (TypeError, ValueError, RecursionError):
         pass
     try:
-        return msgspec.json.encode(content).decode(), []
+        return msgspec.json.encode(content, enc_hook=_of_pydantic).decode(), []
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
         pass
     try:
         return str(content), []
     except RecursionError:
         return f"({type(content).__name__})", []
+
+
+def _of_pydantic(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"JSON does not know {type(value).__name__}")
 
 
 def _part(part: dict[str, Any]) -> Block:
