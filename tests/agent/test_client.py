@@ -838,6 +838,22 @@ def test_tools_that_are_none_are_refused() -> None:
 
     with pytest.raises(TypeError, match="decorate the function with @tool"):
         AgentOptions("", "m", "http://localhost:1", tools=[plain])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="must be a list of tools"):
+        AgentOptions("", "m", "http://localhost:1", tools=search)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("prompt", [5, None, ["words"], {"role": "user"}])
+async def test_prompt_that_is_none_is_refused_before_anything_is_sent(prompt: Any) -> None:
+    async with Client(AgentOptions("", "m", "http://localhost:1")) as client:
+        with pytest.raises(TypeError, match="a prompt is a string, or a list of blocks"):
+            await client.query(prompt)
+
+
+@pytest.mark.row("A1")
+@pytest.mark.parametrize("name", ["max_turns", "temperature", "tool_timeout"])
+def test_numbers_that_are_none_are_refused_by_name(name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} must be a number; it is 'many'"):
+        AgentOptions("", "m", "http://localhost:1", **{name: "many"})
 
 
 @pytest.mark.row("A1")

@@ -364,15 +364,36 @@ async def test_interrupted_round_stays_with_what_was_done_and_the_turn_can_go_on
     assert "broken off" in sent[1]
 
 
+@pytest.mark.row("B9")
+@pytest.mark.parametrize(
+    ("hooks", "error", "says"),
+    [
+        (Hooks(pre_tool_use=[lambda: None]), TypeError, "must take one argument, the event"),  # type: ignore[list-item,misc]
+        ({"post_tool_use": [lambda a, b: None]}, TypeError, "must take one argument, the event"),
+        ({"user_prompt_submit": ["audit"]}, TypeError, "'audit' is no function"),
+        ({"pre_tool_use": print}, TypeError, "pre_tool_use must be a list of functions"),
+        ({"before": []}, ValueError, "no hooks called 'before'; there are pre_tool_use"),
+        ([lambda event: None], TypeError, r"must be Hooks\(\), or a dict"),
+    ],
+    ids=["no parameter", "two parameters", "no function", "no list", "unknown name", "no dict"],
+)
+def test_hooks_that_cannot_be_called_are_refused_at_once(hooks: Any, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        AgentOptions("", "m", "http://localhost:1", hooks=hooks)
+
+
 def test_hook_with_the_wrong_signature_is_refused() -> None:
     with pytest.raises(TypeError, match="one argument"):
         Hooks().add_pre_tool_use(lambda: None)  # type: ignore[arg-type,misc]
     with pytest.raises(TypeError, match="no function"):
         Hooks().add_post_tool_use(5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no hooks called 'before'"):
-        Client(AgentOptions("", "m", "http://localhost:1", hooks={"before": []}))
     with pytest.raises(TypeError, match=r"can_use_tool.*must take the arguments name, input, context"):
         AgentOptions("", "m", "http://localhost:1", can_use_tool=lambda name: Allow())
+
+
+async def test_hook_that_returns_something_else_is_an_error_of_the_program() -> None:
+    with pytest.raises(TypeError, match="returned False: return a HookDecision, or None"):
+        await run(calls(ADD), DONE, tools=[add], hooks={"pre_tool_use": [lambda event: False]})
 
 
 @pytest.mark.row("B11")

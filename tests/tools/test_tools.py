@@ -34,6 +34,9 @@ class Person(BaseModel):
     age: int
 
 
+def unread(a: Elsewhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+
 # ---- definitions
 
 
@@ -155,6 +158,10 @@ def test_parameter_without_a_type_is_refused_with_what_to_write() -> None:
 
     with pytest.raises(TypeError, match="without a JSON Schema"):
         tool(strange)
+    with pytest.raises(TypeError, match="the parameter 'a' has a type without a JSON Schema"):
+        tool("strange", "", {"a": threading.Thread})
+    with pytest.raises(TypeError, match=r"'unread' cannot be read: name 'Elsewhere' .* top of the module"):
+        tool(unread)
 
 
 def test_pydantic_is_not_imported_by_tools() -> None:

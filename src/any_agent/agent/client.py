@@ -21,6 +21,7 @@ from any_agent.events import Done, Event, Failed, TextDelta, ThinkingDelta, Tool
 from any_agent.types import Block, LLMResponse, Message, TextBlock, ThinkingBlock, ToolResultBlock, Usage
 from any_agent.wire.history import MessageLike, parse_message
 from any_agent.wire.openai_request import openai_messages
+from any_agent.wire.values import as_list
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -139,6 +140,9 @@ class Client:
     async def query(self, prompt: str | list[Block]) -> None:
         """Say something; it is sent when the answer is read. An empty prompt goes on, as `resume()` does."""
         self._check_usable()
+        blocks = as_list(prompt)
+        if not isinstance(prompt, str) and not (prompt == blocks and all(isinstance(item, Block) for item in blocks)):
+            raise TypeError(f"a prompt is a string, or a list of blocks such as TextBlock(…); it is {prompt!r:.200}")
         await self.interrupt()
         if not prompt:
             await self.resume()
