@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import json
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -230,6 +231,49 @@ async def test_whatever_goes_wrong_is_a_result_that_the_model_sees(given: dict[s
     assert sent["role"] == "tool"
     assert says in sent["content"]
     assert client.history[-2]["content"] == sent["content"]
+
+
+@tool
+async def cancels() -> None:
+    raise asyncio.CancelledError("of its own")
+
+
+@tool
+def exits() -> None:
+    sys.exit("usage: exits")
+
+
+@tool
+async def exits_in_the_loop() -> None:
+    sys.exit(2)
+
+
+@pytest.mark.row("B6")
+@pytest.mark.parametrize("bad", [cancels, exits, exits_in_the_loop], ids=lambda bad: bad.name)
+async def test_tool_can_end_neither_the_run_nor_the_program(bad: Tool) -> None:
+    events, requests, _ = await run(calls(call(bad.name, id="a"), call("add", ADDS, "b")), DONE, tools=[bad, add])
+    assert reason(events) == "complete"
+    told = {message.get("tool_call_id"): message["content"] for message in requests[1].json["messages"]}
+    assert told["a"].startswith(f"{bad.name} failed: ")
+    assert told["b"] == "3.0"
+
+
+@pytest.mark.row("B5")
+async def test_not_all_of_many_calls_run_at_once() -> None:
+    running, most = 0, 0
+
+    @tool
+    async def one() -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return running
+
+    events, _, _ = await run(calls(*(call("one", id=f"c{n}") for n in range(40))), DONE, tools=[one])
+    assert len(results(events)) == 40
+    assert 1 < most <= 16
 
 
 @pytest.mark.row("B2", "B10")

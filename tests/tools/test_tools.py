@@ -7,7 +7,7 @@ import enum
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Optional
 
@@ -335,10 +335,17 @@ async def test_progress_comes_from_generators_and_from_the_context() -> None:
             yield number
 
     @tool
+    def letters(text: str) -> Iterator[str]:
+        yield from text
+
+    @tool
     def in_thread(context: ToolContext) -> str:
         context.progress("half")
         return context.tool_use_id
 
+    assert await letters.execute({"text": "abc"}, ToolContext("letters", on_progress=told.append)) == "c"
+    assert told == ["a", "b", "c"]
+    told.clear()
     assert await count.execute({"to": 3}, ToolContext("count", on_progress=told.append)) == 2
     context = ToolContext("in_thread", tool_use_id="c1", on_progress=told.append)
     assert await in_thread.execute({}, context) == "c1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import time
 from collections.abc import Callable, Sequence
@@ -120,7 +121,13 @@ class CallRunner:
             if limit is not None and time.monotonic() - started >= limit:
                 return f"{tool.name} did not finish within {limit:g} seconds", True
             return f"{tool.name} failed: TimeoutError: {problem}", True
-        except Exception as problem:  # one of the two places where a failure of any kind becomes a result
+        except asyncio.CancelledError as problem:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # nobody stopped the run: the tool has cancelled something of its own
+            return f"{tool.name} failed: {type(problem).__name__}: {problem}", True
+        except (Exception, SystemExit) as problem:  # one of the two places where any failure becomes a result
             return f"{tool.name} failed: {type(problem).__name__}: {problem}", True
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from any_agent.agent.calls import CallRunner, Emit
 from any_agent.agent.results import LongResults
-from any_agent.errors import StreamInterrupted
+from any_agent.errors import ProviderAPIError, StreamInterrupted
 from any_agent.events import Done, Failed, Notice
 from any_agent.types import LLMResponse, Message, ToolResultBlock, ToolUseBlock
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ("LocalSteps", "read_window")
 
 _MAX_PARALLEL = 16
+_NO_TEXT = "The model was asked to make the conversation shorter, and answered with nothing; it stays as it is"
 _OUTPUT = "Your answer to the user must be JSON that fits this JSON Schema, and nothing else:\n"
 #: the window is asked for in passing; nobody waits long for it
 _WINDOW_S = 2.0
@@ -174,7 +175,9 @@ class LocalSteps:
                 if isinstance(event, Failed):
                     raise event.error
                 if isinstance(event, Done):
-                    return event.response.text or ""
+                    if not event.response.text:
+                        raise ProviderAPIError(_NO_TEXT, kind="invalid_response", retryable=True)
+                    return event.response.text
         finally:
             self.turn.read(None)
             await stream.aclose()
