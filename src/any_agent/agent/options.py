@@ -87,6 +87,10 @@ class AgentOptions:
     hooks: Any = None
 
     def __post_init__(self) -> None:
+        for name in (*_AT_LEAST_ONE, "temperature", "top_p", "tool_timeout"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, int | float):
+                raise TypeError(f"{name} must be a number; it is {value!r}")
         for name in _AT_LEAST_ONE:
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -102,6 +106,8 @@ class AgentOptions:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}; it is {getattr(self, name)!r}")
         if isinstance(self.profile, str):
             get_profile(self.profile)
+        if not isinstance(self.tools, list | tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"tools must be a list of tools; it is {self.tools!r}")
         if no_tool := next((tool for tool in self.tools if not isinstance(tool, ToolSpec)), None):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"tools: {no_tool!r} is no Tool: decorate the function with @tool")
         names = [tool.name for tool in self.tools]
