@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,30 @@ async def test_default_model_calls_a_tool_and_answers() -> None:
             (model,) = await adapter.list_models()
             assert (model.id, model.context_window) == ("smollm2", 4096)
         assert folder().log.read_text() == ""
+
+
+def test_profile_alone_gives_an_agent_that_runs() -> None:
+    """The server is there while the program runs, and no longer."""
+    program = """
+import asyncio
+from any_agent import AgentOptions, Client, tool
+
+@tool
+def get_weather(city: str) -> str:
+    "Get the current weather for a city"
+    return f"sunny in {city}"
+
+async def main():
+    options = AgentOptions.for_profile("embedded", tools=[get_weather], auto_execute_tools=True)
+    async with Client(options) as client:
+        await client.query("What is the weather in Paris?")
+        print([event.output async for event in client.events() if event.type == "tool_result"])
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("['sunny in Paris']\n", "")
+    wait_until(lambda: not servers())
 
 
 @pytest.mark.row("E6")

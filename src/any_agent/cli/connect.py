@@ -98,7 +98,8 @@ async def connected(
             )
         screen.line("no model server runs here: asking the small model that comes with any_agent")
     async with embedded_model(options.model or None, screen) as lease:
-        yield replace(options, model=lease.model, base_url=lease.base_url, api_key=lease.api_key, profile="embedded")
+        said = {} if connection.temperature is None else {"temperature": connection.temperature}
+        yield replace(options, **{**lease.settings, **said})
 
 
 def _options(connection: Connection, max_turns: int) -> AgentOptions:
