@@ -9,15 +9,21 @@ from __future__ import annotations
 import asyncio
 import sys
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-from any_agent import AgentOptions, AgentSDKError, Client, tool
+from any_agent import AgentOptions, AgentSDKError, Client, Failed, tool
 from any_agent.cli.embed import embedded_model
 from any_agent.cli.screen import Screen
 from any_agent.cli.view import View, watch
 
-QUESTIONS = ("What time is it in Tokyo?", "What's the weather in Oslo?")
+QUESTIONS = ("What's the weather in Oslo?", "What time is it in Tokyo?")
 HOURS_FROM_GREENWICH = {"Accra": 0, "Lima": -5, "Tokyo": 9}
+
+
+@tool
+async def get_weather(city: str) -> str:
+    """Get the current weather for a city"""
+    await asyncio.sleep(1.5)  # as long as a weather station takes to answer
+    return "It is 18 degrees and sunny."
 
 
 @tool
@@ -26,29 +32,23 @@ def get_time(city: str) -> str:
     return f"{datetime.now(UTC) + timedelta(hours=HOURS_FROM_GREENWICH[city]):%H:%M}"
 
 
-@tool
-async def get_weather(city: str) -> dict[str, Any]:
-    """Get the current weather for a city"""
-    await asyncio.sleep(1.5)  # as long as a weather station takes to answer
-    return {"city": city, "celsius": 18, "sky": "sunny"}
-
-
 async def main() -> None:
     screen = Screen()
     async with embedded_model(None, screen) as server:
         options = AgentOptions(
             "You are a helpful assistant.",
             **server.settings,
-            tools=[get_time, get_weather],
+            tools=[get_weather, get_time],
             auto_execute_tools=True,
-            max_turns=len(QUESTIONS),
         )
-        async with Client(options) as client:
-            for question in QUESTIONS:
-                screen.line(f"> {question}", "bold")
+        for question in QUESTIONS:
+            screen.line(f"> {question}", "bold")
+            async with Client(options) as client:
                 await client.query(question)
-                # an agent of your own reads `async for event in client.events()`; this shows them
-                await watch(client.events(), View(screen))
+                # in a program of your own: `async for event in client.events()`
+                last = await watch(client.events(), View(screen))
+                if isinstance(last, Failed):
+                    raise last.error
 
 
 if __name__ == "__main__":

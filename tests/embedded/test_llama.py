@@ -133,11 +133,29 @@ def test_another_gguf_keeps_its_own_template_and_has_the_window_that_was_asked_f
 
 
 @pytest.mark.row("C16")
+def test_too_little_memory_is_one_clear_error() -> None:
+    """The server inherits how much its client may have."""
+    program = """
+import resource
+from any_agent import embedded
+
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+try:
+    embedded.lease(context=100_000)
+except embedded.EmbeddedError as error:
+    print(str(error).splitlines()[0])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "insufficient memory" in done.stdout
+    assert done.stdout.endswith("; take a smaller model or context\n")
+
+
+@pytest.mark.row("C16")
 def test_damaged_gguf_is_one_clear_error_with_the_words_of_llama_cpp(tmp_path: Path) -> None:
     path = tmp_path / "half.gguf"
     with (PACKAGE / GGUF).open("rb") as whole:
         path.write_bytes(whole.read(3_000_000))
-    with pytest.raises(EmbeddedError, match=r"half\.gguf could not load it; it may be damaged") as error:
+    with pytest.raises(EmbeddedError, match=r"half\.gguf could not load it \(.*corrupted or incomplete\)") as error:
         embedded.lease(path)
     assert "model is corrupted or incomplete" in str(error.value)
     assert "Traceback" not in str(error.value)

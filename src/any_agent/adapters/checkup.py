@@ -169,8 +169,10 @@ class _Subject:
             yield _usage(first)
 
     async def _reachable(self, error: ProviderError | None) -> Check:
-        where = f"{self._profile.name} at {self._adapter.base_url}"
-        if self._found is not None and self._found.profile != self._profile.name:
+        name = self._profile.name
+        where = f"{name} at {self._adapter.base_url}"
+        # nothing tells an embedded server from any other llama.cpp
+        if self._found is not None and self._found.profile not in (name, "llamacpp" if name == "embedded" else name):
             where += f", though it looks like {self._found.profile}"
         if error is None or error.kind in ("auth", "model_loading"):
             return Check("reachable", "ok", where)

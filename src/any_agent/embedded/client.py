@@ -253,6 +253,6 @@ def _failure(folder: ServerFolder) -> EmbeddedError:
     if status is not None and status.error:
         return EmbeddedError(status.error)
     return EmbeddedError(
-        "the embedded server ended before it was ready, and could not say why; perhaps somebody killed it: try again. "
-        f"The end of its log:{folder.last_words() or ' (empty)'}"
+        "the embedded server ended before it was ready, and could not say why; perhaps somebody killed it: try again"
+        f"{folder.last_words()}"
     )
