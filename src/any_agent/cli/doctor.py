@@ -17,6 +17,8 @@ from any_agent.cli.clean import one_line
 from any_agent.cli.inputs import read_key
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from any_agent.adapters.checkup import Check
 
 __all__ = ("doctor_command",)
@@ -34,14 +36,14 @@ def doctor_command(
     model: str | None, profile: str | None, base_url: str | None, api_key_env: str | None, as_json: bool
 ) -> int:
     """Check a server step by step: what works, what any_agent does about the rest, and how to mend it."""
-    from any_agent.adapters.checkup import BASIC
+    from any_agent.adapters.checkup import BASIC, checkup
 
     key = read_key(api_key_env) if api_key_env else None
     show: Callable[[Check], None] = (lambda _: None) if as_json else _shower()
     if profile == "embedded" and not base_url:
         checks = asyncio.run(_check_embedded(model, show))
     else:
-        checks = asyncio.run(_check(base_url, model, show, profile=profile, api_key=key))
+        checks = asyncio.run(_collect(checkup(base_url, model, profile=profile, api_key=key), show))
     healthy = not any(check.state == "failed" for check in checks if check.name in BASIC)
     if as_json:
         report = {"healthy": healthy, "checks": [dataclasses.asdict(check) for check in checks]}
@@ -50,20 +52,18 @@ def doctor_command(
 
 
 async def _check_embedded(model: str | None, show: Callable[[Check], None]) -> list[Check]:
+    from any_agent.adapters.checkup import checkup
     from any_agent.cli.embed import embedded_model
     from any_agent.cli.screen import Screen
 
     async with embedded_model(model, Screen()) as lease:
-        return await _check(lease.base_url, lease.model, show, profile="embedded", api_key=lease.api_key)
+        checking = checkup(lease.base_url, lease.model, profile="embedded", api_key=lease.api_key)
+        return await _collect(checking, show)
 
 
-async def _check(
-    base_url: str | None, model: str | None, show: Callable[[Check], None], **more: str | None
-) -> list[Check]:
-    from any_agent.adapters.checkup import checkup
-
+async def _collect(checking: AsyncGenerator[Check, None], show: Callable[[Check], None]) -> list[Check]:
     checks: list[Check] = []
-    async with aclosing(checkup(base_url, model, **more)) as checking:
+    async with aclosing(checking):
         async for check in checking:
             show(check)
             checks.append(check)
