@@ -22,7 +22,7 @@ from any_agent.adapters.probe import Answer, Interview, find_servers
 from any_agent.adapters.refusals import refuses_tools
 from any_agent.errors import ProviderError
 from any_agent.profiles import get_profile, guess_profile
-from any_agent.types import ToolSpec
+from any_agent.types import ToolSpec, ToolUseBlock
 from any_agent.wire.cumulative import CumulativeText
 from any_agent.wire.values import as_object, read_json
 
@@ -196,7 +196,7 @@ class _Subject:
             found = f"{'the key is refused' if key else 'a key is wanted'}: {error.message}"
             return Check("key", "failed", found, "name the variable that holds the key: --api-key-env NAME")
         if error is not None and error.status_code is None:
-            return Check("key", "unknown", "the server did not answer")
+            return Check("key", "unknown", "no answer came that would show it")
         return Check("key", "ok", "accepted" if key else "none is needed")
 
     def _choice(self) -> str | None:
@@ -271,7 +271,10 @@ class _Subject:
         calls = [call for call in answer.response.tool_calls if call.name == _WEATHER.name]
         good = [call for call in calls if isinstance(call.input.get("city"), str)]
         if not good:
-            found = f"the model's call cannot be used ({answer.attempts[0]}); it is told so, and may mend it"
+            made = answer.attempts[0]
+            is_read = isinstance(made, ToolUseBlock)
+            what = f"{made.name}({made.input})" if is_read else f"{made.error}: {made.raw_data!r}"
+            found = f"the model's call cannot be used ({what}); it is told so, and may mend it"
             return Check("tool call", "limited", found, _BETTER)
         self._calls_with = how
         repaired = answer.notice("arguments_repaired")
