@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ("models_command",)
 
-_COLUMNS = ("server", "address", "model", "window", "abilities")
 _NAMED_S = 5.0
 #: why a server lists nothing
 _SILENT = {
@@ -68,21 +67,27 @@ async def _ask(addresses: Sequence[str], key: str | None) -> tuple[list[FoundSer
 
 
 def _show(servers: list[FoundServer]) -> None:
-    rows = [row for server in servers for row in _rows(server)]
+    tables = [_rows(server) for server in servers]
+    rows = [row for table in tables for row in table]
     if not sys.stdout.isatty():
         for row in rows:
             click.echo("\t".join(row))
         return
     from rich.console import Console
+    from rich.padding import Padding
     from rich.table import Table
+    from rich.text import Text
 
     colours = None if os.environ.get("NO_COLOR") else "auto"
-    table = Table(*_COLUMNS, box=None, padding=(0, 2, 0, 0))
-    for column in table.columns:
-        column.overflow = "fold"
-    for row in rows:
-        table.add_row(*row)
-    Console(color_system=colours, highlight=False, markup=False, emoji=False).print(table)
+    console = Console(color_system=colours, highlight=False, markup=False, emoji=False)
+    widest = max(len(row[2]) for row in rows)
+    for server, found in zip(servers, tables, strict=True):
+        console.print(Text.assemble((server.profile, "bold"), f"  {one_line(server.base_url)}"))
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(overflow="fold", min_width=min(widest, console.width // 2))
+        for row in found:
+            table.add_row(*row[2:])
+        console.print(Padding(table, (0, 0, 0, 2)))
 
 
 def _rows(server: FoundServer) -> list[tuple[str, ...]]:
@@ -94,9 +99,9 @@ def _rows(server: FoundServer) -> list[tuple[str, ...]]:
 
 def _window(model: FoundModel) -> str:
     if model.context_window is None:
-        return f"up to {model.longest}" if model.longest else "?"
+        return f"up to {model.longest} tokens" if model.longest else "?"
     more = f" of {model.longest}" if model.longest and model.longest > model.context_window else ""
-    return f"{model.context_window}{more}"
+    return f"{model.context_window}{more} tokens"
 
 
 def _abilities(model: FoundModel) -> str:
