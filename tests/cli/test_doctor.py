@@ -78,7 +78,7 @@ QUIRKS: dict[str, tuple[Answers | Reply, str, str, str]] = {
         script(call=calls("{city Oslo")),
         "tool call",
         "limited",
-        r"cannot be used \(Invalid JSON: .*'{city Oslo'\)",
+        r"cannot be used \(Invalid JSON: .*\); it is told so",
     ),
 }
 

@@ -272,8 +272,7 @@ class _Subject:
         good = [call for call in calls if isinstance(call.input.get("city"), str)]
         if not good:
             made = answer.attempts[0]
-            is_read = isinstance(made, ToolUseBlock)
-            what = f"{made.name}({made.input})" if is_read else f"{made.error}: {made.raw_data!r}"
+            what = f"{made.name}({made.input})" if isinstance(made, ToolUseBlock) else made.error
             found = f"the model's call cannot be used ({what}); it is told so, and may mend it"
             return Check("tool call", "limited", found, _BETTER)
         self._calls_with = how
