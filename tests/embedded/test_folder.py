@@ -136,4 +136,6 @@ def test_last_words_are_the_end_of_the_log(tmp_path: Path) -> None:
     folder = ServerFolder(tmp_path)
     assert folder.last_words() == ""
     folder.log.write_text("\n".join(f"line {number}" for number in range(5000)))
-    assert folder.last_words() == "".join(f"\n  line {number}" for number in range(4988, 5000))
+    assert folder.last_words() == "\nThe end of its log:" + "".join(
+        f"\n  line {number}" for number in range(4988, 5000)
+    )

@@ -93,12 +93,14 @@ async def connected(
         return
     if not connection.is_embedded:
         if options.model:
+            file = f"there is no file {options.model!r} here, and " if options.model.endswith(".gguf") else ""
             raise ValueError(
-                f"no model server runs here that could have {options.model!r}: start one, or say --base-url"
+                f"{file}no model server runs here that could have {options.model!r}: start one, or say --base-url"
             )
         screen.line("no model server runs here: asking the small model that comes with any_agent")
     async with embedded_model(options.model or None, screen) as lease:
-        yield replace(options, model=lease.model, base_url=lease.base_url, api_key=lease.api_key, profile="embedded")
+        said = {} if connection.temperature is None else {"temperature": connection.temperature}
+        yield replace(options, **{**lease.settings, **said})
 
 
 def _options(connection: Connection, max_turns: int) -> AgentOptions:

@@ -13,6 +13,7 @@ from io import TextIOWrapper
 from typing import cast
 
 from any_agent.cli.clean import one_line
+from any_agent.embedded.errors import EmbeddedError
 from any_agent.errors import AgentSDKError
 
 try:
@@ -75,7 +76,14 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (AgentSDKError, ValueError, OSError) as problem:
         if _debugs():
             raise
-        return _failed(str(problem) or type(problem).__name__)
+        return _failed(_words(problem))
+
+
+def _words(problem: Exception) -> str:
+    if isinstance(problem, EmbeddedError):  # the log of llama.cpp follows
+        first, _, more = str(problem).partition("\n")
+        return f"{first} (--debug shows the end of its log)" if more else first
+    return str(problem) or type(problem).__name__
 
 
 def _failed(message: str) -> int:

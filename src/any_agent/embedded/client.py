@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,7 +23,7 @@ import msgspec
 from any_agent.embedded.errors import EmbeddedError
 from any_agent.embedded.folder import ServerFolder, Status, cache_folder
 from any_agent.embedded.settings import Settings
-from any_agent.embedded.weights import NOTICE
+from any_agent.embedded.weights import ALIAS, NOTICE
 
 __all__ = ("Lease", "OnProgress", "hold", "lease", "server")
 
@@ -53,6 +53,12 @@ class Lease:
     model: str
     # a number and not a file object: a lease that is forgotten lasts as long as the process
     _lock: int | None = field(repr=False)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What `AgentOptions("…", **lease.settings)` has to know; the small model calls tools only at temperature 0."""
+        settings = {"model": self.model, "base_url": self.base_url, "api_key": self.api_key, "profile": "embedded"}
+        return {**settings, "temperature": 0.0} if self.model == ALIAS else settings
 
     def close(self) -> None:
         """Give the server up; it ends if nobody else has a lease on it."""
@@ -247,6 +253,6 @@ def _failure(folder: ServerFolder) -> EmbeddedError:
     if status is not None and status.error:
         return EmbeddedError(status.error)
     return EmbeddedError(
-        "the embedded server ended before it was ready, and could not say why; perhaps somebody killed it: try again. "
-        f"The end of its log:{folder.last_words() or ' (empty)'}"
+        "the embedded server ended before it was ready, and could not say why; perhaps somebody killed it: try again"
+        f"{folder.last_words()}"
     )

@@ -95,9 +95,10 @@ class ServerFolder:
         (self.path / "status").unlink(missing_ok=True)
 
     def last_words(self) -> str:
-        """The end of the log, for an error message."""
+        """The end of the log, for the lines of an error message after the first."""
         text = self.log.read_bytes()[-_LAST_BYTES:].decode("utf-8", "replace") if self.log.exists() else ""
-        return "".join(f"\n  {line.rstrip()}" for line in text.splitlines()[-_LAST_LINES:] if line.strip())
+        lines = [f"\n  {line.rstrip()}" for line in text.splitlines()[-_LAST_LINES:] if line.strip()]
+        return f"\nThe end of its log:{''.join(lines)}" if lines else ""
 
 
 def cache_folder() -> Path:

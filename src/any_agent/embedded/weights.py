@@ -28,8 +28,8 @@ __all__ = ("ALIAS", "NOTICE", "default_model", "find_gguf")
 
 ALIAS = "smollm2"
 NOTICE = (
-    "fetching the small default model SmolLM2-135M-Instruct by HuggingFaceTB, once: 93 MB; its licence, the Apache "
-    "License 2.0, is kept beside it in %s"
+    "fetching the default model, once: SmolLM2-135M-Instruct by HuggingFaceTB, 93 MB; its licence, Apache License 2.0, "
+    "is kept with it in %s"
 )
 _GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _LICENCE = "SmolLM2-135M-Instruct.LICENSE"

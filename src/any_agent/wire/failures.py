@@ -200,11 +200,13 @@ def _error(
     message = report.message
     if kind == "model_not_found":
         message += f" (asked for {model!r})" if model and model not in message else ""
-        message += "; list what the server has with `await adapter.list_models()`"
+        message += "; list what the server has with `any-agent models` or `adapter.list_models()`"
         if server.startswith("ollama") and "ollama pull" not in message:
             message += f", or fetch it with `ollama pull {model}`"
     elif kind in _ADVICE:
         message += f"; {_ADVICE[kind]}"
+    elif kind == "invalid_request" and status in (404, 405):
+        message += "; is base_url right? Most end in /v1"
     if status is not None and status >= 300:
         message = f"{message} [HTTP {status}]"
     cls = {
