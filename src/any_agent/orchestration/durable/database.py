@@ -63,6 +63,9 @@ def database_url(given: str | None = None) -> str:
         raise StoreError(
             f"ANY_AGENT_DB: {kind}:// is no database for agents: give postgresql://… or the path of a file"
         )
+    if url.partition("://")[2].partition("/")[0].count("@") > 1:
+        # what comes before the last one would be taken for the host, and shown
+        raise StoreError("ANY_AGENT_DB: an @ in the user's name or the password is written as %40")
     return url
 
 

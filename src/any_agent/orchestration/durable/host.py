@@ -153,6 +153,7 @@ class Agents:
                     event = await step
                 finally:
                     step.cancel()
+                    await asyncio.gather(step, return_exceptions=True)
                 if event is None:
                     return
                 yield event

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from any_agent.embedded.errors import EmbeddedError
 from any_agent.embedded.folder import try_lock
 from any_agent.orchestration.durable.database import Database, data_folder
 from any_agent.orchestration.durable.errors import StoreError
@@ -93,7 +94,9 @@ class Presence:
         """Appear; `on_lost` is called, from a thread, when others think that this process is dead."""
         file = _lock_file(self.id)
         file.parent.mkdir(0o700, parents=True, exist_ok=True)
-        self._lock = try_lock(file)
+        if sys.platform != "win32":
+            with contextlib.suppress(EmbeddedError):  # a folder without locks: then silence has to do
+                self._lock = try_lock(file)
         self._on_lost = on_lost
         self._database.transact(
             lambda transaction: transaction.run(

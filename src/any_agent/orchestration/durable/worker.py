@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from any_agent.errors import AgentSDKError
 from any_agent.orchestration.durable.agents import AgentRecords
 from any_agent.orchestration.durable.database import Database
 from any_agent.orchestration.durable.errors import StoreError
@@ -66,8 +67,11 @@ class TaskWorker:
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def __aenter__(self) -> TaskWorker:
-        from any_agent.orchestration.durable.engine import Engine
-
+        try:
+            from any_agent.orchestration.durable.engine import Engine
+        except ModuleNotFoundError as problem:
+            message = f'tasks are done with {problem.name}: pip install "any-agent-sdk[durable]"'
+            raise AgentSDKError(message) from problem
         loop = asyncio.get_running_loop()
         async with contextlib.AsyncExitStack() as stack:
             for database in self._own_databases:
@@ -182,7 +186,8 @@ class TaskWorker:
 
     async def _abandon(self) -> None:
         """Leave what is not done as it is."""
-        self.failure.cancel()
+        if not self.failure.cancel() and not self.failure.cancelled():
+            self.failure.exception()  # whoever did not wait for it need not be told
         working = list(self._working.values())
         for work in working:
             work.cancel()
