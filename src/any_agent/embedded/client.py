@@ -15,15 +15,18 @@ from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
 from any_agent.embedded.errors import EmbeddedError
-from any_agent.embedded.folder import ServerFolder, Status, cache_folder
 from any_agent.embedded.settings import Settings
 from any_agent.embedded.weights import ALIAS, NOTICE
+from any_agent.folders import user_folder
+
+if TYPE_CHECKING:
+    from any_agent.embedded.folder import ServerFolder, Status
 
 __all__ = ("Lease", "OnProgress", "hold", "lease", "server")
 
@@ -198,7 +201,7 @@ class _Opening:
         if self._told == (stage, fraction):
             return
         if self._told is None and stage == "fetching":
-            _log.warning(NOTICE, cache_folder() / "models")
+            _log.warning(NOTICE, user_folder("cache") / "models")
         self._told = (stage, fraction)
         if self._on_progress is not None:
             self._on_progress(stage, fraction)

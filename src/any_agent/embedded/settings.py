@@ -9,8 +9,9 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
-from any_agent.embedded.folder import ServerFolder, cache_folder, private_folder
+from any_agent.embedded.folder import ServerFolder, private_folder
 from any_agent.embedded.weights import ALIAS, find_gguf
+from any_agent.folders import user_folder
 
 __all__ = ("Settings",)
 
@@ -50,4 +51,4 @@ class Settings:
             file = os.stat(self.path)
             facts += [file.st_size, file.st_mtime_ns]
         name = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-        return ServerFolder(private_folder(private_folder(cache_folder() / "servers") / name))
+        return ServerFolder(private_folder(private_folder(user_folder("cache") / "servers") / name))

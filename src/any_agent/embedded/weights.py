@@ -22,7 +22,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from any_agent.embedded.errors import EmbeddedError
-from any_agent.embedded.folder import cache_folder, try_lock
+from any_agent.embedded.folder import try_lock
+from any_agent.folders import user_folder
 
 __all__ = ("ALIAS", "NOTICE", "default_model", "find_gguf")
 
@@ -74,7 +75,7 @@ def default_model(report: Callable[[float], None]) -> Path:
 
     `report` is called with the fraction that has come; what it raises ends the fetching, and nothing stays.
     """
-    folder = cache_folder() / "models"
+    folder = user_folder("cache") / "models"
     for path in (*_installed(), folder / _GGUF):
         if _is_genuine(path):
             return path

@@ -11,38 +11,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from any_agent.folders import user_folder
 from any_agent.orchestration.durable.drivers import Driver, driver_for
 from any_agent.orchestration.durable.errors import StoreError
 from any_agent.orchestration.durable.schema import SCHEMA, VERSION
 
-__all__ = ("Database", "Transaction", "data_folder", "database_url")
+__all__ = ("Database", "Transaction", "database_url")
 
 _T = TypeVar("_T")
 #: how long a database that went away is waited for
 _PATIENCE_S = 60.0
 _PAUSE_S = (0.05, 0.1, 0.2, 0.5, 1.0)
 _VERSION_FOUND = "SELECT value FROM aa_meta WHERE name = 'version'"
-
-
-def data_folder() -> Path:
-    """Where agents of this user are kept: `ANY_AGENT_DATA`, or what is usual on the system."""
-    chosen = os.environ.get("ANY_AGENT_DATA")
-    if chosen:
-        return Path(chosen).expanduser().absolute()
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA", "")
-        return Path(base or Path.home() / "AppData" / "Local") / "any-agent"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "any-agent"
-    base = os.environ.get("XDG_DATA_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".local" / "share") / "any-agent"
 
 
 def database_url(given: str | None = None) -> str:
@@ -53,7 +39,7 @@ def database_url(given: str | None = None) -> str:
     >>> database_url("/tmp/a.db")
     'sqlite:////tmp/a.db'
     """
-    url = given or os.environ.get("ANY_AGENT_DB") or str(data_folder() / "agents.db")
+    url = given or os.environ.get("ANY_AGENT_DB") or str(user_folder("data") / "agents.db")
     if url.startswith("postgres://"):
         return f"postgresql://{url.removeprefix('postgres://')}"
     if "://" not in url:

@@ -18,12 +18,15 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from any_agent.embedded.errors import EmbeddedError
 from any_agent.embedded.folder import try_lock
-from any_agent.orchestration.durable.database import Database, data_folder
+from any_agent.folders import user_folder
 from any_agent.orchestration.durable.errors import StoreError
+
+if TYPE_CHECKING:
+    from any_agent.orchestration.durable.database import Database
 
 __all__ = ("Presence", "Worker", "is_alive", "workers")
 
@@ -72,7 +75,7 @@ def _verdict(worker: Worker) -> Literal["alive", "dead", "heard", "silent"]:
 
 
 def _lock_file(id: str) -> Path:
-    return data_folder() / "workers" / id.replace(":", "-")
+    return user_folder("data") / "workers" / id.replace(":", "-")
 
 
 class Presence:
