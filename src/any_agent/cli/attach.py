@@ -43,6 +43,8 @@ async def _attach(what: str, *, live: bool, after: int | None, as_json: bool, sh
             position = max(position, await agents.position(task.id))
         if not as_json and not position:
             screen.line(f"{task.sender} → {task.agent} ({task.id}): {task.prompt}")
+        if screen.is_live and not as_json and not task.is_over:
+            screen.line("Ctrl-C ends the reading; the task goes on")
         return await show_task(
             agents, task, screen, cancels=False, after=position, as_json=as_json, show_thinking=show_thinking
         )

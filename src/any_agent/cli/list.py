@@ -26,10 +26,16 @@ def list_command(as_json: bool) -> int:
 
 async def _list(*, as_json: bool) -> int:
     async with Agents() as agents:
-        records, workers = await agents.list(), await agents.workers()
+        records, workers, abandoned = await agents.list(), await agents.workers(), await agents.abandoned()
     if as_json:
         rows: list[dict[str, Any]] = [
-            {**record.config.to_dict(), "state": record.state, "tasks": record.tasks, "waiting": record.waiting}
+            {
+                **record.config.to_dict(),
+                "state": record.state,
+                "interrupted": record.config.name in abandoned,
+                "tasks": record.tasks,
+                "waiting": record.waiting,
+            }
             for record in records
         ]
         told = {"agents": rows, "workers": [dataclasses.asdict(worker) for worker in workers]}
@@ -43,7 +49,7 @@ async def _list(*, as_json: bool) -> int:
         [
             (
                 record.config.name,
-                str(record.state),
+                "interrupted" if record.config.name in abandoned else str(record.state),
                 record.config.model or "",
                 record.config.provider,
                 str(record.tasks),
@@ -52,7 +58,9 @@ async def _list(*, as_json: bool) -> int:
             for record in records
         ],
     )
-    count = sum(worker.agents is None for worker in workers)
-    if any(record.waiting for record in records) and not count:
-        click.echo("any-agent: tasks wait, and no worker runs: any-agent worker", err=True)
+    if abandoned:
+        words = "nobody works on what was interrupted: `any-agent worker` goes on with all of it"
+        click.echo(f"any-agent: {words}, `any-agent attach AGENT` with one", err=True)
+    elif not workers and any(record.waiting for record in records):
+        click.echo("any-agent: tasks wait, and nobody works on them: `any-agent worker` does", err=True)
     return 0

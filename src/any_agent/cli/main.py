@@ -23,23 +23,30 @@ except ModuleNotFoundError:
 
 __all__ = ("main",)
 
-#: the module and the function are called like the command
-_COMMANDS = {
-    "run": "Ask a model, and see the answer as it comes.",
-    "chat": "Talk with a model.",
-    "models": "List the models of a server, or of all that run here.",
-    "doctor": "Check what works on this machine, and say what does not.",
-    "spawn": "Make an agent that has a name, and remembers.",
-    "task": "Ask an agent something, or all, or many things.",
-    "attach": "Read along with a task.",
-    "list": "List the agents, and what they are doing.",
-    "show": "Show an agent, and its last tasks.",
-    "history": "Show the conversation with an agent.",
-    "cancel": "Stop a task.",
-    "stop": "End an agent.",
-    "worker": "Do the tasks of all agents.",
-    "profiles": "List the names of models in your settings, and the providers.",
+#: by what they are for; the module and the function are called like the command
+_SECTIONS = {
+    "Ask": {
+        "run": "Ask a model, and see the answer as it comes.",
+        "chat": "Talk with a model.",
+    },
+    "Agents with a name": {
+        "spawn": "Make an agent that has a name, and remembers.",
+        "task": "Ask an agent something, or all, or many things.",
+        "list": "List the agents, and what they are doing.",
+        "show": "Show an agent, and its last tasks.",
+        "history": "Show the conversation with an agent.",
+        "attach": "Read along with a task.",
+        "cancel": "Stop a task.",
+        "stop": "End an agent.",
+        "worker": "Do the tasks of all agents.",
+    },
+    "Servers": {
+        "models": "List the models of a server, or of all that run here.",
+        "doctor": "Check what works on this machine, and say what does not.",
+        "profiles": "List the names of models in your settings, and the providers.",
+    },
 }
+_COMMANDS = [name for commands in _SECTIONS.values() for name in commands]
 _EXTRA = ("click", "rich", "prompt_toolkit")
 _INTERRUPTED = 130
 
@@ -112,7 +119,7 @@ class _LazyGroup(click.Group):
     """Knows its commands by name; each is imported when it is invoked."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return _COMMANDS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
@@ -124,8 +131,10 @@ class _LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+        width = max(map(len, _COMMANDS))
+        for section, commands in _SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name.ljust(width), words) for name, words in commands.items()])
 
 
 _DEBUG = click.Option(

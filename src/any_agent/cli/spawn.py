@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from any_agent.errors import ProviderError
 from any_agent.orchestration.settings import find_alias, load_settings, resolve
 
 __all__ = ("spawn_command",)
@@ -42,8 +43,14 @@ def spawn_command(**given: Any) -> int:
 
     async def spawn() -> None:
         async with Agents() as agents:
-            await agents.spawn(config)
+            try:
+                await agents.spawn(config)
+            except ProviderError as problem:
+                if config.model is None:
+                    raise ProviderError(f"{problem.message}: name it with --model") from problem
+                raise
 
     asyncio.run(spawn())
-    click.echo(f'{config.name} is there ({config.model} of {config.provider}): any-agent task {config.name} "…"')
+    model = f"{config.model} of {config.provider}" if config.model else config.provider
+    click.echo(f'{config.name} is there ({model}): any-agent task {config.name} "…"')
     return 0

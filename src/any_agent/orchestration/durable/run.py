@@ -67,7 +67,7 @@ class TaskRun:
         """Do it: how it ended, and what is to be remembered of it. Everything is written when this returns."""
         log = await self._events.open(self.task.id)
         try:
-            options = self._options()
+            options = await asyncio.to_thread(self._options)  # a server may have to be started first
         except (AgentSDKError, ValueError, TypeError) as problem:
             error = problem if isinstance(problem, ProviderError) else _invalid(problem)
             self._end(log, Failed(error, LLMResponse()))

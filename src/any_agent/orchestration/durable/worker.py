@@ -51,13 +51,14 @@ class TaskWorker:
         room: int = 10,
     ) -> None:
         self._database = database
-        self._scope = scope or Scope()
+        #: may change while it works
+        self.scope = scope or Scope()
         self._room = room
         self._tasks = Tasks(database)
         self._records = AgentRecords(database)
         self._history = History(database)
         self._own_databases = Database(database.url), Database(database.url, lazily_kept=True)
-        self._presence = Presence(self._own_databases[0], agents=self._scope.agents, room=room)
+        self._presence = Presence(self._own_databases[0], agents=self.scope.agents, room=room)
         self._events = EventLog(self._own_databases[1])
         self._runs: dict[str, TaskRun] = {}
         self._working: dict[str, asyncio.Task[Any]] = {}
@@ -122,7 +123,7 @@ class TaskWorker:
     async def _take(self, take: Callable[[str, Scope, int], list[Task]]) -> None:
         room = self._room - len(self._runs)
         if room > 0:
-            for task in await asyncio.to_thread(take, self._presence.id, self._scope, room):
+            for task in await asyncio.to_thread(take, self._presence.id, self.scope, room):
                 await self._begin(task)
 
     async def _look_after_runs(self) -> None:
