@@ -15,7 +15,7 @@ demo: $(USABLE)
 env: $(READY)
 
 $(USABLE): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=…")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: say make PYTHON=python3.12")'
 	@echo "setting up .venv, once"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(PIP) --upgrade "pip>=24"

@@ -123,6 +123,18 @@ def test_a_terminal_that_knows_few_characters_gets_an_answer(home: Home) -> None
         assert process.communicate() == (b"na?ve ?\n", b"")
 
 
+def test_states_of_tools_can_be_told_apart_in_ascii(home: Home) -> None:
+    calls = [
+        {"id": name, "function": {"name": name, "arguments": '{"city": "Oslo"}'}} for name in ("get_weather", "broken")
+    ]
+    with serving(Reply(chat_events(tool_calls=calls, finish="tool_calls")), Reply(chat_events("42"))) as backend:
+        tools = ("--tool", "weather:get_weather", "--tool", "weather:broken")
+        arguments = ("run", "hi", "-m", "x", "--base-url", backend.url, *tools)
+        result = home.run(*arguments, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+        signs = {line.split()[0] for line in result.err.splitlines() if not line.startswith(" ")}
+        assert signs == {"*", "+", "x"}
+
+
 def test_closed_outputs_are_no_error(home: Home) -> None:
     with serving(Reply(chat_events("42"))) as backend:
         command = [*COMMAND, "run", "hi", "-m", "x", "--base-url", backend.url]

@@ -27,8 +27,8 @@ _ASK_S = 5.0
 _LISTED = 8
 
 _OPTIONS = (
-    click.option("-m", "--model", help="The model to ask; else the one that the server has loaded."),
-    click.option("--profile", metavar="NAME", help="What kind of server it is: lmstudio, ollama, openrouter, …"),
+    click.option("-m", "--model", help="The model to ask, or a GGUF file; else the one that is loaded."),
+    click.option("--profile", metavar="NAME", help="What kind of server it is: lmstudio, ollama, embedded, …"),
     click.option("--base-url", metavar="URL", help="Where the server is; else the first one that runs here."),
     click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the key."),
     click.option("--system", metavar="TEXT", help="What the model is told before the conversation."),

@@ -28,7 +28,7 @@ _STYLES = {"ok": "green", "limited": "yellow", "failed": "bold red", "skipped": 
 
 @click.command("doctor")
 @click.option("-m", "--model", help="The model to check; else one that the server has loaded.")
-@click.option("--profile", metavar="NAME", help="What kind of server it is: lmstudio, ollama, openrouter, …")
+@click.option("--profile", metavar="NAME", help="What kind of server it is: lmstudio, ollama, embedded, …")
 @click.option("--base-url", metavar="URL", help="Where the server is; else the first one that runs here.")
 @click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the key.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")

@@ -5,6 +5,7 @@ A command's module is imported when the command is invoked, so that `--help` cos
 
 from __future__ import annotations
 
+import codecs
 import importlib
 import os
 import sys
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import cast
 
-from any_agent.cli.clean import one_line
+from any_agent.cli.clean import in_known_characters, one_line
 from any_agent.embedded.errors import EmbeddedError
 from any_agent.errors import AgentSDKError
 
@@ -53,12 +54,13 @@ _INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point; it ends the program: 0 if all is well, 1 if not, 130 after Ctrl-C."""
+    codecs.register_error("any-agent", in_known_characters)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:  # it was closed by whoever started this
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - it stays open
         elif mode == "w" and isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that cannot show a character shows another
+            stream.reconfigure(errors="any-agent")  # a terminal that cannot show a character shows another
     sys.exit(_run(arguments))
 
 
