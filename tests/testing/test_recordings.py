@@ -22,6 +22,8 @@ def add(a: float, b: float) -> float:
 
 def model(request: Received) -> Reply:
     """Something like a model: it calls the tool, then says what it gave."""
+    if request.method == "GET":
+        return Reply.json({"error": {"message": "nothing here"}}, 404)
     last = request.json["messages"][-1]
     if last["role"] == "tool":
         return Reply(chat_events("It is ", str(last["content"])))
