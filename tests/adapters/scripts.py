@@ -74,7 +74,7 @@ def script(models: Reply = VLLM, pages: dict[str, Reply] | None = None, **answer
     """A good server, but for these answers; `two_calls=…` is for the check "two calls"."""
 
     def answer(request: Received) -> Reply:
-        if request.method == "GET":
+        if request.method == "GET" or request.path == "/api/show":
             known = {"/v1/models": models, **(pages or {})}
             return known.get(request.path, Reply.json({"detail": "Not Found"}, 404))
         what = asks_for(request)

@@ -412,6 +412,30 @@ async def test_finished_streams_leave_their_connection_to_the_next() -> None:
         assert server.connections == 1
 
 
+async def test_stream_that_is_left_at_its_end_leaves_its_connection_to_the_next() -> None:
+    """Servers write the end of the body a moment after the end of the answer; a reader who has that may go."""
+    gates = [asyncio.Event() for _ in range(3)]
+    replies = [Reply([*chat_events("a"), gate]) for gate in gates]
+    async with ScriptedServer(*replies) as server, adapter_for(server) as adapter:
+        for gate in gates:
+            assert (await adapter.invoke(HI)).text == "a"
+            gate.set()
+            await asyncio.gather(*adapter._transport._draining)
+        assert server.connections == 1
+        assert server.disconnects == []
+
+
+async def test_server_that_does_not_end_the_body_is_not_waited_for() -> None:
+    async with ScriptedServer(Reply([*chat_events("a"), HANG])) as server, adapter_for(server) as adapter:
+        started = time.monotonic()
+        await adapter.invoke(HI)
+        await adapter.invoke(HI)
+        assert server.connections == 2
+        await adapter.aclose()
+        await server.disconnected(2)
+        assert time.monotonic() - started < 1
+
+
 async def test_no_task_is_left_behind() -> None:
     async with ScriptedServer(Reply([*BEGUN, HANG])) as server, adapter_for(server) as adapter:
         await _break(adapter, server)

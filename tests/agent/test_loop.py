@@ -26,8 +26,11 @@ from any_agent import (
     HookDecision,
     Hooks,
     ImageBlock,
+    ModelState,
     PostToolUseEvent,
     PreToolUseEvent,
+    ResponseEnd,
+    Retry,
     TextBlock,
     Tool,
     ToolCall,
@@ -39,7 +42,7 @@ from any_agent import (
     ToolRunning,
     tool,
 )
-from any_agent.testing import Received, Reply, ScriptedServer, chat_events
+from any_agent.testing import Received, Reply, ScriptedServer, chat_events, sse
 
 
 def call(name: str, arguments: str = "{}", id: str = "c1") -> dict[str, Any]:
@@ -109,6 +112,46 @@ async def test_order_of_a_call() -> None:
     assert requests[1].json["messages"][-1]["content"] == "3.0"
     assert reason(events) == "complete"
     assert [message.role for message in client.message_history] == ["user", "assistant", "tool", "assistant"]
+
+
+@pytest.mark.row("B1", "B12", "B14", "E2")
+async def test_nothing_that_happens_before_the_first_word_is_hidden() -> None:
+    def chunk(**fields: Any) -> dict[str, Any]:
+        return {"choices": [{"index": 0, "delta": fields.pop("delta", {}), "finish_reason": None}], **fields}
+
+    progress = {"total": 100, "cache": 0, "processed": 50, "time_ms": 1}
+    begun = sse(chunk(prompt_progress=progress), chunk(delta={"reasoning_content": "Hm."}), done=False)
+    busy = Reply.json({"error": {"message": "busy"}}, 429, retry_after="0")
+    events, _, client = await run(busy, Reply([*begun, *chat_events("Done.")[1:]]), tools=[add])
+    assert [event.type for event in events] == [
+        "retry", "model_state", "model_state", "thinking", "text", "response", "done",
+    ]  # fmt: skip
+    retry, prefill, generating = events[:3]
+    assert isinstance(retry, Retry)
+    assert (retry.attempt, retry.error.kind) == (2, "rate_limit")
+    assert isinstance(prefill, ModelState)
+    assert isinstance(generating, ModelState)
+    assert [(prefill.state, prefill.progress), generating.state] == [("prefill", 0.5), "generating"]
+    assert client.response is not None
+    assert (client.response.thinking, client.response.text) == ("Hm.", "Done.")
+
+
+@pytest.mark.row("B1", "D4")
+async def test_usage_of_the_turn_is_that_of_all_its_responses() -> None:
+    def counted(prompt: int, completion: int) -> dict[str, int]:
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+    replies = [
+        Reply(chat_events(tool_calls=[ADD], finish="tool_calls", usage=counted(10, 5))),
+        Reply(chat_events("Done.", usage=counted(20, 3))),
+    ]
+    events, _, client = await run(*replies, tools=[add])
+    done = events[-1]
+    assert isinstance(done, Done)
+    assert done.usage is not None
+    assert (done.usage.input_tokens, done.usage.output_tokens, done.usage.total_tokens) == (30, 8, 38)
+    assert [event.response.usage.input_tokens for event in events if isinstance(event, ResponseEnd)] == [10, 20]  # type: ignore[union-attr]
+    assert client.turn_metadata["total_tokens"] == 38
 
 
 @pytest.mark.row("B2", "B3")
@@ -210,6 +253,29 @@ def fails() -> None:
 @tool(timeout=0.05)
 async def hangs() -> None:
     await asyncio.sleep(60)
+
+
+@tool
+def stuck() -> None:
+    threading.Event().wait(1)
+
+
+@tool
+async def waits() -> None:
+    await asyncio.sleep(60)
+
+
+@pytest.mark.row("B15", "B5", "B6")
+async def test_limit_of_all_tools_holds_where_a_tool_has_none_of_its_own() -> None:
+    reply = calls(call("stuck", id="a"), call("waits", id="b"), call("hangs", id="c"), call("add", ADDS, "d"))
+    events, _, _ = await run(reply, DONE, tools=[stuck, waits, hangs, add], tool_timeout=0.02)
+    assert reason(events) == "complete"
+    assert {result.id: result.output for result in results(events)} == {
+        "a": "stuck did not finish within 0.02 seconds",
+        "b": "waits did not finish within 0.02 seconds",
+        "c": "hangs did not finish within 0.05 seconds",
+        "d": "3.0",
+    }
 
 
 @pytest.mark.row("B6")

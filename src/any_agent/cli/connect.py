@@ -99,7 +99,8 @@ async def connected(
             )
         screen.line("no model server runs here: asking the small model that comes with any_agent")
     async with embedded_model(options.model or None, screen) as lease:
-        said = {} if connection.temperature is None else {"temperature": connection.temperature}
+        given = {"temperature": connection.temperature, "max_tokens": connection.max_tokens}
+        said = {name: value for name, value in given.items() if value is not None}
         yield replace(options, **{**lease.settings, **said})
 
 

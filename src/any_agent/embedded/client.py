@@ -59,9 +59,12 @@ class Lease:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What `AgentOptions("…", **lease.settings)` has to know; the small model calls tools only at temperature 0."""
+        """What `AgentOptions("…", **lease.settings)` has to know.
+
+        The small model calls tools only at temperature 0, and turns in circles before it has said much.
+        """
         settings = {"model": self.model, "base_url": self.base_url, "api_key": self.api_key, "profile": "embedded"}
-        return {**settings, "temperature": 0.0} if self.model == ALIAS else settings
+        return {**settings, "temperature": 0.0, "max_tokens": 400} if self.model == ALIAS else settings
 
     def close(self) -> None:
         """Give the server up; it ends if nobody else has a lease on it."""

@@ -38,8 +38,12 @@ class Body(httpx2.AsyncByteStream):
             while chunk := await self.read():
                 yield chunk
 
+    def has_come(self) -> bool:
+        """Whether nothing more will come."""
+        return self._response.content.is_eof()
+
     async def aclose(self) -> None:
-        """Drop the connection, unless the body was read to its end."""
+        """Drop the connection, unless the body has come to its end."""
         self._response.close()
 
 

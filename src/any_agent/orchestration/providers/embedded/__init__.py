@@ -31,11 +31,10 @@ class EmbeddedProvider(OpenAICompatibleProvider):
 
     def options(self, config: AgentConfig, tools: Sequence[Tool] | None = None) -> AgentOptions:
         """Everything that is needed to ask the model; its server is started if it does not run."""
-        lease = embedded.hold(config.model)
-        # the small model calls tools only at temperature 0
-        temperature = 0.0 if config.temperature is None and config.model is None else config.temperature
-        place = {"model": lease.model, "base_url": lease.base_url, "api_key": lease.api_key}
-        return super().options(replace(config, **place, temperature=temperature), tools)
+        settings = embedded.hold(config.model).settings
+        del settings["profile"]
+        said = {name: value for name in ("temperature", "max_tokens") if (value := getattr(config, name)) is not None}
+        return super().options(replace(config, **settings | said), tools)
 
 
 register_provider(EmbeddedProvider())
