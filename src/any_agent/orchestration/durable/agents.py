@@ -52,20 +52,17 @@ class AgentRecords:
         values: dict[str, Any] = {"name": config.name, "config": json.dumps(config.to_dict(), ensure_ascii=False)}
 
         def work(transaction: Transaction) -> None:
-            known = transaction.one("SELECT state FROM aa_agents WHERE name = :name {for_update}", name=config.name)
-            if known is None:
-                transaction.run(
-                    "INSERT INTO aa_agents (name, generation, tasks, config, state, created) "
-                    "VALUES (:name, 1, 0, :config, 'active', {now})",
-                    **values,
-                )
-            elif known[0] == "stopped":
-                transaction.run(
-                    "UPDATE aa_agents SET generation = generation + 1, config = :config, state = 'active', "
-                    "created = {now} WHERE name = :name",
-                    **values,
-                )
-            else:
+            # of those who make it at once the first is done before the others see what there is
+            is_new = transaction.run(
+                "INSERT INTO aa_agents (name, generation, tasks, config, state, created) "
+                "VALUES (:name, 1, 0, :config, 'active', {now}) ON CONFLICT (name) DO NOTHING",
+                **values,
+            )
+            if not is_new and not transaction.run(
+                "UPDATE aa_agents SET generation = generation + 1, config = :config, state = 'active', "
+                "created = {now} WHERE name = :name AND state = 'stopped'",
+                **values,
+            ):
                 raise AgentExists(
                     f"there is an agent {config.name!r} already: take another name, or stop it first "
                     f"(`any-agent stop {config.name}`)"

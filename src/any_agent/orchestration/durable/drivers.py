@@ -19,6 +19,10 @@ _VALUE = re.compile(r"(?<!:):([a-z_][a-z_0-9]*)")
 #: how long a SQLite file is waited for that another process writes to
 _BUSY_S = 30.0
 _CONNECT_S = 10
+_NO_ADDRESS = (
+    "ANY_AGENT_DB is no address of a Postgres database: write postgresql://user:password@host:port/database, and in a "
+    "password %40 for @, %2F for /, %3A for :, %25 for %"
+)
 
 
 class Driver(Protocol):
@@ -111,14 +115,18 @@ class SqliteDriver:
 class PostgresDriver:
     """A server. A connection that is lost is made again."""
 
-    finds_tables = "SELECT 1 WHERE to_regclass('aa_meta') IS NOT NULL"
+    # of the catalogue itself: what `to_regclass` says may be older than the lock
+    finds_tables = "SELECT 1 FROM pg_class WHERE relname = 'aa_meta' AND pg_table_is_visible(oid)"
     waits_to_make = "SELECT pg_advisory_xact_lock(74620011)"
 
     def __init__(self, url: str) -> None:
         self._url = url
-        parts = urlsplit(url)
-        #: without user and password
-        self.name = f"{parts.hostname or 'localhost'}:{parts.port or 5432}{parts.path}"
+        try:
+            parts = urlsplit(url)
+            #: without user and password
+            self.name = f"{parts.hostname or 'localhost'}:{parts.port or 5432}{parts.path}"
+        except ValueError:  # what it says may hold a part of the password
+            raise StoreError(_NO_ADDRESS) from None
         self._was_reached = False
 
     def connect(self, *, lazily_kept: bool) -> Any:
@@ -127,9 +135,12 @@ class PostgresDriver:
         except ModuleNotFoundError:
             raise StoreError('Postgres needs some more packages: pip install "any-agent-sdk[durable]"') from None
         settings = "-c synchronous_commit=off" if lazily_kept else ""
-        connection = psycopg.connect(
-            self._url, connect_timeout=_CONNECT_S, options=settings, application_name="any-agent"
-        )
+        try:
+            connection = psycopg.connect(
+                self._url, connect_timeout=_CONNECT_S, options=settings, application_name="any-agent"
+            )
+        except psycopg.ProgrammingError:
+            raise StoreError(_NO_ADDRESS) from None
         self._was_reached = True
         return connection
 

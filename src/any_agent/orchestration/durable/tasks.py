@@ -36,7 +36,8 @@ _LOCK_AGENT = "SELECT name FROM aa_agents WHERE name = :agent {for_update}"
 _SUBMIT = (
     "INSERT INTO aa_tasks (id, ticket, agent, conversation, seq, sender, prompt, state, submitted) SELECT :id, "
     ":ticket, :agent, :conversation, :seq, :sender, :prompt, CASE WHEN EXISTS (SELECT 1 FROM aa_tasks WHERE "
-    "conversation = :conversation AND state IN ('waiting', 'ready', 'running')) THEN 'waiting' ELSE 'ready' END, {now}"
+    "conversation = :conversation AND state IN ('waiting', 'ready', 'running')) THEN 'waiting' ELSE 'ready' END, {now} "
+    "WHERE 1 = 1 ON CONFLICT (id) DO NOTHING"
 )
 #: the next of a conversation, if nothing of it is on its way
 _ADVANCE = (
@@ -117,28 +118,29 @@ class Tasks:
         def work(transaction: Transaction) -> Task:
             known = _find(transaction, "ticket = :value", ticket) or (id and _find(transaction, "id = :value", id))
             if known:
-                if (known.agent, known.prompt) != (agent, prompt):
-                    raise TaskConflict(f"there is a task {id!r} already, of {known.agent}, and it asks something else")
                 return known
             row = transaction.one(_NEXT_TASK, agent=agent)
             _check_living(agent, row[2] if row else None)
             assert row is not None
             generation, seq, _ = row
             new = id or f"{agent}:{seq:010d}"
-            conversation = f"{agent}#{generation}" + (f"/{new}" if is_fresh else "")
-            transaction.run(
-                _SUBMIT,
-                id=new,
-                ticket=ticket,
-                agent=agent,
-                conversation=conversation,
-                seq=seq,
-                sender=sender,
-                prompt=json.dumps(prompt, ensure_ascii=False),
-            )
+            values: dict[str, Any] = {
+                "ticket": ticket,
+                "agent": agent,
+                "conversation": f"{agent}#{generation}" + (f"/{new}" if is_fresh else ""),
+                "seq": seq,
+                "sender": sender,
+                "prompt": json.dumps(prompt, ensure_ascii=False),
+            }
+            if not transaction.run(_SUBMIT, id=new, **values) and id is None:  # somebody gave their own task this id
+                new = f"{new}-{ticket}"
+                transaction.run(_SUBMIT, id=new, **values)
             return _found(transaction, new)
 
-        return self._database.transact(work)
+        task = self._database.transact(work)
+        if (task.agent, task.prompt) != (agent, prompt):
+            raise TaskConflict(f"there is a task {task.id!r} already, of {task.agent}, and it asks something else")
+        return task
 
     def find(self, id: str) -> Task:
         """The task of that id."""
@@ -168,6 +170,8 @@ class Tasks:
 
     def over(self, ids: Sequence[str]) -> list[Task]:
         """Those of some tasks that are over, in the order in which they ended."""
+        if not ids:
+            return []
         names = {f"id{number}": id for number, id in enumerate(ids)}
         rows = self._database.read(
             f"SELECT {_COLUMNS} FROM aa_tasks WHERE id IN ({', '.join(f':{name}' for name in names)}) "
@@ -180,9 +184,10 @@ class Tasks:
         """Up to `room` tasks whose turn it is; they are the worker's from now on."""
         condition, values = scope.condition()
         statement = (
-            "UPDATE aa_tasks SET state = 'running', worker = :worker, attempts = attempts + 1, "
-            "started = COALESCE(started, {now}) WHERE id IN (SELECT id FROM aa_tasks WHERE state = 'ready' AND "
-            f"{condition} ORDER BY submitted, id LIMIT :room {{skip_locked}}) AND state = 'ready' RETURNING {_COLUMNS}"
+            f"WITH chosen AS (SELECT id FROM aa_tasks WHERE state = 'ready' AND {condition} ORDER BY submitted, id "
+            "LIMIT :room {skip_locked}) UPDATE aa_tasks SET state = 'running', worker = :worker, "
+            "attempts = attempts + 1, started = COALESCE(started, {now}) WHERE id IN (SELECT id FROM chosen) "
+            f"AND state = 'ready' RETURNING {_COLUMNS}"
         )
         return self._taken(statement, worker=worker, room=room, **values)
 
@@ -190,9 +195,9 @@ class Tasks:
         """Up to `room` tasks that were begun by workers which are no more."""
         condition, values = scope.condition()
         statement = (
-            "UPDATE aa_tasks SET worker = :worker, attempts = attempts + 1 WHERE id IN (SELECT id FROM aa_tasks WHERE "
-            f"{_LEFT_BEHIND} AND {condition} ORDER BY submitted, id LIMIT :room {{skip_locked}}) AND {_LEFT_BEHIND} "
-            f"RETURNING {_COLUMNS}"
+            f"WITH chosen AS (SELECT id FROM aa_tasks WHERE {_LEFT_BEHIND} AND {condition} ORDER BY submitted, id "
+            "LIMIT :room {skip_locked}) UPDATE aa_tasks SET worker = :worker, attempts = attempts + 1 "
+            f"WHERE id IN (SELECT id FROM chosen) AND {_LEFT_BEHIND} RETURNING {_COLUMNS}"
         )
         return self._taken(statement, worker=worker, room=room, **values)
 
