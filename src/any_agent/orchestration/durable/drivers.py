@@ -64,8 +64,11 @@ class SqliteDriver:
     def connect(self, *, lazily_kept: bool) -> sqlite3.Connection:
         try:
             self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
-            # others of this machine have no business in the conversations
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            # others of this machine have no business in the conversations. A file that is there is left alone: to close
+            # it would take SQLite's locks from every other connection of this process
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            pass
         except OSError as problem:
             raise StoreError(
                 f"cannot use the database {self.path}: {problem.strerror}; set ANY_AGENT_DB to another file"
