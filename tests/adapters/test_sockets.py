@@ -412,6 +412,14 @@ async def test_finished_streams_leave_their_connection_to_the_next() -> None:
         assert server.connections == 1
 
 
+async def test_body_of_megabytes_arrives_whole_and_warns_of_nothing() -> None:
+    """A photograph has that size; aiohttp warns of so many bytes in one piece, which here would be an error."""
+    async with ScriptedServer(Reply(chat_events("a"))) as server, adapter_for(server) as adapter:
+        await adapter.invoke([Message("user", "é" * 2_000_000)])
+        assert server.requests[0].json["messages"][0]["content"] == "é" * 2_000_000
+        assert server.requests[0].headers["content-length"] == str(len(server.requests[0].body))
+
+
 async def test_stream_that_is_left_at_its_end_leaves_its_connection_to_the_next() -> None:
     """Servers write the end of the body a moment after the end of the answer; a reader who has that may go."""
     gates = [asyncio.Event() for _ in range(3)]

@@ -558,6 +558,24 @@ async def test_interrupt_before_anybody_reads_stops_the_turn_and_asks_nobody() -
         await client.interrupt()
 
 
+@pytest.mark.row("A27")
+async def test_interrupt_ends_the_turn_at_once_also_for_a_reader_that_lags_behind() -> None:
+    words = chat_events(*(f"{number} " for number in range(500)))[:-2]
+    async with ScriptedServer(Reply([*words, HANG])) as server, Client(options(server)) as client:
+        await client.query("count")
+        events = client.events()
+        await anext(events)
+        assert client._turn is not None
+        while len(client._turn._events) < 400:  # noqa: ASYNC110 - the events are nobody's but the reader's
+            await asyncio.sleep(0)
+        await client.interrupt()
+        rest = [event async for event in events]
+    assert len(rest) < 100
+    assert [event.seq for event in rest] == list(range(2, len(rest) + 2))
+    assert isinstance(rest[-1], Failed)
+    assert (rest[-1].partial.text or "").startswith("0 1 2 3")
+
+
 @pytest.mark.row("A28")
 async def test_new_query_closes_the_stream_that_is_open() -> None:
     async with ScriptedServer(Reply([*BEGUN, HANG]), says("ok")) as server, Client(options(server)) as client:

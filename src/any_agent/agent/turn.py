@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from any_agent.errors import StreamInterrupted
-from any_agent.events import Done, Event, Failed, ToolCall
+from any_agent.events import Done, Event, Failed, TextDelta, ThinkingDelta, ToolCall, ToolInputDelta
 from any_agent.types import LLMResponse, ToolUseBlock
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 __all__ = ("Turn",)
 
 _set = object.__setattr__
+#: events that a reader takes at once; an interrupt cannot take them back
+_AT_ONCE = 64
+_DELTAS = (TextDelta, ThinkingDelta, ToolInputDelta)
 
 
 class Turn:
@@ -33,7 +37,7 @@ class Turn:
         self.started = False
         self.ended = False
         self._on_done = on_done
-        self._events: list[Event] = []
+        self._events: deque[Event] = deque()
         self._seq = 0
         self._task: asyncio.Task[None] | None = None
         self._stream: EventStream | None = None
@@ -52,9 +56,6 @@ class Turn:
 
     def emit(self, event: Event) -> None:
         """Hand an event to the reader."""
-        self._seq += 1
-        # the events of a response come from elsewhere; here the turn counts
-        _set(event, "seq", self._seq)
         self._events.append(event)
         if type(event) is ToolCall and isinstance(event.block, ToolUseBlock):
             self.calls.append(event.block)
@@ -91,7 +92,11 @@ class Turn:
                 await self._reader
             finally:
                 self._reader = None
-        events, self._events = self._events, []
+        events = [self._events.popleft() for _ in range(min(len(self._events), _AT_ONCE))]
+        for number, event in enumerate(events, self._seq + 1):
+            # the events of a response come from elsewhere; here the turn counts
+            _set(event, "seq", number)
+        self._seq += len(events)
         last = events[-1]
         self.ended = isinstance(last, Done | Failed)
         if isinstance(last, Done):
@@ -110,6 +115,8 @@ class Turn:
             task.cancel()
         if task is not asyncio.current_task():
             await asyncio.wait({task})
+        # a reader who lags behind must not go on for long
+        self._events = deque(event for event in self._events if not isinstance(event, _DELTAS))
 
     async def aclose(self) -> None:
         """Nobody reads any more: stop everything."""

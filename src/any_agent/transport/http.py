@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
 
+    from any_agent.transport.aio import Body
     from any_agent.types import Profile, Timeouts
 
 __all__ = ("HttpTransport", "Reply", "Transport", "make_client", "network_error")
@@ -161,14 +162,15 @@ class HttpTransport:
         headers = dict(response.headers.items())
         stream = response.extensions.get(BODY)
         plain = headers.get("content-encoding", "identity") == "identity"
-        read = stream.read if isinstance(stream, Body) and plain else _reader(response.aiter_bytes())
+        raw = stream if isinstance(stream, Body) and plain else None
+        read = raw.read if raw is not None else _reader(response.aiter_bytes())
         reply = Reply(response.status_code, headers, read, response.aclose, _stream_errors(response))
-        reply.release = partial(self._release, reply, stream)
+        reply.release = partial(self._release, reply, raw)
         return reply
 
-    async def _release(self, reply: Reply, body: Any) -> None:
+    async def _release(self, reply: Reply, body: Body | None) -> None:
         """Let the body end while nobody waits for it."""
-        if getattr(body, "has_come", bool)():
+        if body is not None and body.has_come():
             await reply.aclose()
             return
         task = asyncio.create_task(reply.drain())
