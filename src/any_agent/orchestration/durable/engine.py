@@ -28,7 +28,6 @@ __all__ = ("Engine",)
 #: so a change needs a `DBOS.patch`, and this stays as it is
 _SHAPE = "any-agent-1"
 _POLL_S = 0.05
-_LISTEN_S = 0.1
 #: each of them is a connection; its work is so short that more of them are no faster
 _CONNECTIONS = 5
 _STATES_OVER = ("SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
@@ -75,9 +74,9 @@ class Engine:
             "application_version": _SHAPE,
             "executor_id": self._queue,
             "sys_db_pool_size": _CONNECTIONS,
-            # nobody sends messages through the engine: its listener needs no connection, but the end waits for its turn
+            # nothing of ours waits for notifications; this is how long the end waits for the thread that looks for them
             "use_listen_notify": False,
-            "notification_listener_polling_interval_sec": _LISTEN_S,
+            "notification_listener_polling_interval_sec": _POLL_S,
             "serializer": DBOSPortableJSONSerializer(),
             "log_level": "CRITICAL",
         }
