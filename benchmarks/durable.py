@@ -34,6 +34,7 @@ AGENTS = 20
 WARM_UP, TASKS = 40, 120  # tasks
 ALONE = 10
 TOKENS = 250  # of each agent that speaks
+LIVE_S = 3.0  # of those 5 in which they do
 IDLE_AGENTS = 1_000
 IDLE_AFTER_S, IDLE_S = 5.0, 5.0
 
@@ -60,6 +61,8 @@ ROWS = (
     Row("lag_p50", f"ms from the server's token to the reader's, {AGENTS} agents, 50 tokens a second each: p50"),
     Row("lag_p95", "the same: p95"),
     Row("lag_max", "the same: the worst", at_most=300),
+    Row("live_worker", "% of a core that the worker takes for it"),
+    Row("live_server", "% of a core that Postgres takes for it, with a reader of each agent"),
     Row("cpu_list", "CPU ms of `any-agent list`"),
     Row("wall_list", "ms of `any-agent list`"),
     Row("cpu_task", "CPU ms of `any-agent task`"),
@@ -137,14 +140,23 @@ class Bench:
                 assert reader.stdout is not None
                 reader.stdout.readline()  # it reads; now somebody may speak
                 place.start(1, concurrency=AGENTS)
+                place.wait(speaking, AGENTS)
+                before = place.snapshot()
+                time.sleep(LIVE_S)
+                after = place.snapshot()
                 lags = json.loads(reader.communicate(timeout=PATIENCE)[0])
             if len(lags) != AGENTS * TOKENS:
                 raise PeerFailed(f"read {len(lags)} tokens of {AGENTS * TOKENS}")
-            return {
+            passed = (after.time - before.time) / 100
+            sample = {
                 "lag_p50": median(lags) * 1000,
                 "lag_p95": quantiles(lags, n=20)[-1] * 1000,
                 "lag_max": max(lags) * 1000,
+                "live_worker": (after.worker_cpu - before.worker_cpu) / passed,
             }
+            if kind == "postgres":
+                sample["live_server"] = (after.server_cpu - before.server_cpu) / passed
+            return sample
 
     async def speeches(self, place: Place) -> list[str]:
         async with Agents(place.database) as agents:
@@ -197,6 +209,10 @@ class Bench:
 
 def over(agents: Agents) -> list[object]:
     return list(agents.database.read("SELECT id FROM aa_tasks WHERE finished IS NOT NULL"))
+
+
+def speaking(agents: Agents) -> list[object]:
+    return list(agents.database.read("SELECT DISTINCT task FROM aa_events"))
 
 
 def costs(place: Place, before: Snapshot, after: Snapshot) -> Sample:

@@ -102,7 +102,7 @@ class Database:
         return self.transact(lambda transaction: transaction.all(statement, **values), writes=False)
 
     def transact(self, work: Callable[[Transaction], _T], *, writes: bool = True) -> _T:
-        """What `work` returns, all of which is done, or nothing."""
+        """What `work` returns, all of which is done, or nothing. What does not write is a single query."""
         with self._lock:
             began = time.monotonic()
             attempt = 0
@@ -158,9 +158,11 @@ class Database:
     def _tried(self, connection: Any, work: Callable[[Transaction], _T], *, writes: bool = True) -> _T:
         cursor = connection.cursor()
         try:
-            self.driver.begin(cursor, writes=writes)
+            if writes:
+                cursor.execute(self.driver.begins)
             result = work(Transaction(cursor, self.driver))
-            connection.commit()
+            if writes:
+                connection.commit()
         except BaseException:
             with contextlib.suppress(Exception):
                 connection.rollback()

@@ -33,13 +33,11 @@ class Driver(Protocol):
     #: a query with a row if there are tables already, and one that makes whoever makes them wait for each other
     finds_tables: str
     waits_to_make: str
+    #: begins a transaction that writes; a query alone needs none
+    begins: str
 
     def connect(self, *, lazily_kept: bool) -> Any:
         """A new connection; with `lazily_kept`, what it writes may be lost with the power of the machine."""
-        ...
-
-    def begin(self, cursor: Any, *, writes: bool) -> None:
-        """Begin a transaction, where that is not done already."""
         ...
 
     def translated(self, statement: str) -> str:
@@ -60,6 +58,7 @@ class SqliteDriver:
 
     finds_tables = "SELECT name FROM sqlite_master WHERE name = 'aa_meta'"
     waits_to_make = "SELECT 1"  # it is alone as long as it writes
+    begins = "BEGIN IMMEDIATE"
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -86,9 +85,6 @@ class SqliteDriver:
             connection.close()
             raise
         return connection
-
-    def begin(self, cursor: Any, *, writes: bool) -> None:
-        cursor.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     @staticmethod
     @cache
@@ -121,6 +117,7 @@ class PostgresDriver:
     # of the catalogue itself: what `to_regclass` says may be older than the lock
     finds_tables = "SELECT 1 FROM pg_class WHERE relname = 'aa_meta' AND pg_table_is_visible(oid)"
     waits_to_make = "SELECT pg_advisory_xact_lock(74620011)"
+    begins = "BEGIN"
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -140,15 +137,16 @@ class PostgresDriver:
         settings = "-c synchronous_commit=off" if lazily_kept else ""
         try:
             connection = psycopg.connect(
-                self._url, connect_timeout=_CONNECT_S, options=settings, application_name="any-agent"
+                self._url,
+                autocommit=True,
+                connect_timeout=_CONNECT_S,
+                options=settings,
+                application_name="any-agent",
             )
         except psycopg.ProgrammingError:
             raise StoreError(_NO_ADDRESS) from None
         self._was_reached = True
         return connection
-
-    def begin(self, cursor: Any, *, writes: bool) -> None:
-        """Each transaction begins with its first statement."""
 
     @staticmethod
     @cache

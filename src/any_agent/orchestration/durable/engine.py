@@ -28,6 +28,8 @@ __all__ = ("Engine",)
 #: so a change needs a `DBOS.patch`, and this stays as it is
 _SHAPE = "any-agent-1"
 _POLL_S = 0.05
+#: each of them is a connection; its work is so short that more of them are no faster
+_CONNECTIONS = 5
 _STATES_OVER = ("SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 
 _work: Callable[[str], Awaitable[None]] | None = None
@@ -71,6 +73,10 @@ class Engine:
             "system_database_url": url.replace("postgresql://", "postgresql+psycopg://", 1),
             "application_version": _SHAPE,
             "executor_id": self._queue,
+            "sys_db_pool_size": _CONNECTIONS,
+            # nothing of ours waits for notifications; this is how long the end waits for the thread that looks for them
+            "use_listen_notify": False,
+            "notification_listener_polling_interval_sec": _POLL_S,
             "serializer": DBOSPortableJSONSerializer(),
             "log_level": "CRITICAL",
         }

@@ -125,12 +125,14 @@ class Presence:
             os.close(self._lock)
         self._database.close()
 
-    def bury(self) -> None:
-        """Forget the processes that are dead: what they left behind is nobody's then."""
-        for worker in workers(self._database):
+    def bury(self) -> int:
+        """Forget the processes that are dead: what they left behind is nobody's then. How many there were."""
+        known = workers(self._database)
+        for worker in known:
             verdict = _verdict(worker)
             if verdict == "dead" or (verdict == "silent" and self._beats * BEAT_S > SILENCE_S):
                 self._forget(worker.id)
+        return len(known)
 
     def _beat(self) -> None:
         while not self._end.wait(BEAT_S):

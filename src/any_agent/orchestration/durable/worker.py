@@ -36,6 +36,9 @@ _POLL_S, _IDLE_POLL_S, _IDLE_AFTER_S = 0.1, 0.25, 5.0
 _BURY_S = 1.0
 #: how often old things are thrown away
 _CLEAR_S = 60.0
+#: more workers than this look less often each, so that the database is asked as often by all of them together; but not
+#: less often than so many times more seldom, since many may be busy
+_CROWD, _PATIENCE = 10, 8
 #: a task that so many processes began and none ended is given up
 _MOST_ATTEMPTS = 20
 
@@ -98,13 +101,13 @@ class TaskWorker:
             await asyncio.wait(self._working.values(), timeout=patience)
 
     async def _take_tasks(self) -> None:
-        busy, buried, cleared = time.monotonic(), 0.0, 0.0
+        busy, buried, cleared, patience = time.monotonic(), 0.0, 0.0, 1.0
         try:
             while True:
                 now = time.monotonic()
-                if now - buried > _BURY_S:
+                if now - buried > _BURY_S * patience:
                     buried = now
-                    await asyncio.to_thread(self._presence.bury)
+                    patience = min(max(1.0, await asyncio.to_thread(self._presence.bury) / _CROWD), _PATIENCE)
                     await self._take(self._tasks.take_over)
                 if now - cleared > _CLEAR_S:
                     cleared = now
@@ -115,7 +118,7 @@ class TaskWorker:
                     await self._look_after_runs()
                 self._wake.clear()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_POLL_S if now - busy < _IDLE_AFTER_S else _IDLE_POLL_S):
+                    async with asyncio.timeout(patience * (_POLL_S if now - busy < _IDLE_AFTER_S else _IDLE_POLL_S)):
                         await self._wake.wait()
         except StoreError as problem:
             self._fail(problem)
