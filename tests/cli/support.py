@@ -139,6 +139,19 @@ class Home:
 Process = subprocess.Popen[bytes]
 
 
+@contextmanager
+def working(home: Home, *arguments: str) -> Iterator[Process]:
+    """A worker, as long as this is open."""
+    worker = home.start("worker", *arguments)
+    assert worker.stderr is not None
+    assert b"working on the tasks in" in worker.stderr.readline()
+    try:
+        yield worker
+    finally:
+        worker.kill()
+        worker.communicate()
+
+
 class Result:
     def __init__(self, process: Process, out: bytes, err: bytes) -> None:
         self.code = process.returncode

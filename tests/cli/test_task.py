@@ -7,15 +7,13 @@ import json
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from any_agent.events import Done, Event, TextDelta, from_dict
 from any_agent.testing import HANG, Received, Reply, chat_events
 
-from .support import COMMAND, DANGEROUS, Home, Process, serving
+from .support import COMMAND, DANGEROUS, Home, Process, serving, working
 
 HELLO = Reply(chat_events("Hello ", "there"))
 ENDLESS = Reply([*chat_events("Once upon", finish=None)[:2], HANG])
@@ -23,19 +21,6 @@ ENDLESS = Reply([*chat_events("Once upon", finish=None)[:2], HANG])
 
 def echo(request: Received) -> Reply:
     return Reply(chat_events(f"You said {request.json['messages'][-1]['content']}"))
-
-
-@contextmanager
-def working(home: Home, *arguments: str) -> Iterator[Process]:
-    """A worker, as long as this is open."""
-    worker = home.start("worker", *arguments)
-    assert worker.stderr is not None
-    assert b"working on the tasks in" in worker.stderr.readline()
-    try:
-        yield worker
-    finally:
-        worker.kill()
-        worker.communicate()
 
 
 def read(process: Process, text: bytes) -> None:
