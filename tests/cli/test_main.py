@@ -12,7 +12,10 @@ from any_agent.testing import Reply, chat_events
 
 from .support import COMMAND, Home, serving
 
-HEAVY = ("asyncio", "openai", "aiohttp", "rich", "prompt_toolkit", "msgspec", "any_agent.agent", "any_agent.adapters")
+HEAVY = (
+    *("asyncio", "openai", "aiohttp", "rich", "prompt_toolkit", "msgspec", "sqlite3", "dbos"),
+    *("any_agent.agent", "any_agent.adapters", "any_agent.orchestration"),
+)
 
 
 def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -28,12 +31,11 @@ def test_help_lists_the_commands_and_imports_none_of_them() -> None:
     )
     result = python(program)
     assert result.returncode == 0
-    assert [line.split()[0] for line in result.stdout.partition("Commands:")[2].splitlines() if line] == [
-        "run",
-        "chat",
-        "models",
-        "doctor",
-        "profiles",
+    sections = [section.splitlines() for section in result.stdout.partition("Ask:")[2].split("\n\n")]
+    assert [[line.split()[0] for line in lines if line.startswith("  ")] for lines in sections] == [
+        ["run", "chat"],
+        ["spawn", "task", "list", "show", "history", "attach", "cancel", "stop", "worker"],
+        ["models", "doctor", "profiles"],
     ]
     assert result.stderr.strip() == "[]"
 

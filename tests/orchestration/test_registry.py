@@ -17,6 +17,8 @@ HEAVY = {"openai", "httpx", "httpx2", "aiohttp", "pydantic", "dbos", "sqlalchemy
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in list_providers():
+        get_provider(name)  # what is imported is registered once, and must not be forgotten with the rest
     monkeypatch.setattr(registry, "_registered", dict(registry._registered))
     yield
 

@@ -10,7 +10,7 @@ import click
 
 from any_agent.cli.inputs import whole_prompt
 from any_agent.cli.screen import Screen
-from any_agent.cli.tasking import show_task, show_tasks
+from any_agent.cli.tasking import INTERRUPTED, show_task, show_tasks
 from any_agent.errors import AgentSDKError
 from any_agent.orchestration.durable.batch import Prompt, Results, read_prompts, run_batch
 from any_agent.orchestration.durable.host import Agents
@@ -128,7 +128,7 @@ async def _bulk(
                     progress.advance(bar)
         except asyncio.CancelledError:
             screen.line("broken off: the same command goes on where it stopped, `any-agent cancel AGENT` gives it up")
-            raise
+            return INTERRUPTED
         finally:
             results.close()
     news = f"{len(missing)} new" + (f", {failed} of them errors" if failed else "")

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from any_agent.orchestration.durable.host import Agents
     from any_agent.orchestration.durable.tasks import Task
 
-__all__ = ("show_task", "show_tasks")
+__all__ = ("INTERRUPTED", "show_task", "show_tasks")
+
+#: the exit code after Ctrl-C
+INTERRUPTED = 130
 
 #: how long the end of a task is waited for that was cancelled
 _PATIENCE_S = 5.0
@@ -51,7 +54,7 @@ async def show_task(
         await asyncio.gather(watching, return_exceptions=True)
         if not cancels:
             screen.line(await _left(agents, task))
-        raise
+        return INTERRUPTED
     if isinstance(last, Failed):
         raise last.error
     return 0 if last.reason == "complete" else 1
@@ -78,7 +81,7 @@ async def show_tasks(agents: Agents, prompts: list[Prompt], screen: Screen, *, i
             with contextlib.suppress(UnknownTask):
                 await agents.cancel(prompt.id)
         screen.line("cancelled")
-        raise
+        return INTERRUPTED
     finally:
         ticking.cancel()
         screen.erase()

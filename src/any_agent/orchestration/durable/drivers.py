@@ -108,7 +108,7 @@ class SqliteDriver:
             return StoreError(f"another process has kept {self.path} locked for {_BUSY_S:g} seconds: see who uses it")
         if "not a database" in words or "malformed" in words:
             return StoreError(f"{self.path} is no database, or damaged ({words}): move it away, or set ANY_AGENT_DB")
-        return StoreError(f"cannot use the database {self.path}: {words}")
+        return StoreError(f"cannot use the database {self.path}: {words}; is ANY_AGENT_DB right?")
 
 
 class PostgresDriver:

@@ -94,6 +94,11 @@ class TaskWorker:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
+    @property
+    def busy(self) -> int:
+        """How many tasks it is doing."""
+        return len(self._runs)
+
     async def finish(self, patience: float) -> None:
         """Take no more tasks, and return when those that were begun are over, or the patience is."""
         self._room = 0

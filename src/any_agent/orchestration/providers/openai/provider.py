@@ -73,7 +73,7 @@ class OpenAICompatibleProvider:
             message = f"provider {self.provider_type!r} has no usual address: give base_url"
             raise ProviderError(message, kind="invalid_request")
         wire = wire_profile(self._profile, base_url)
-        usable = [load_tool(name) for name in config.tools] if tools is None else list(tools)
+        usable = [_tool(name) for name in config.tools] if tools is None else list(tools)
         given = {name: getattr(config, name) for name in ("temperature", "max_tokens", "thinking")}
         options = AgentOptions(
             system_prompt=config.system_prompt or "",
@@ -90,3 +90,10 @@ class OpenAICompatibleProvider:
         )
         create_adapter(options)  # an address that is none is refused here, and not in the middle of a turn
         return options
+
+
+def _tool(name: str) -> Tool:
+    try:
+        return load_tool(name)
+    except ValueError as problem:
+        raise ValueError(f"tool {problem}") from problem
