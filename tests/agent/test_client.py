@@ -566,7 +566,7 @@ async def test_interrupt_ends_the_turn_at_once_also_for_a_reader_that_lags_behin
         events = client.events()
         await anext(events)
         assert client._turn is not None
-        while len(client._turn._events) < 400:  # noqa: ASYNC110 - the events are nobody's but the reader's
+        while len(client._turn._events) < 400:
             await asyncio.sleep(0)
         await client.interrupt()
         rest = [event async for event in events]
