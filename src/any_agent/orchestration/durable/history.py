@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from any_agent.events import message_from_dict, message_to_dict
+from any_agent.orchestration.durable.presence import check_known
 
 if TYPE_CHECKING:
     from any_agent.orchestration.durable.database import Database, Transaction
+    from any_agent.orchestration.durable.tasks import Task
     from any_agent.types import Message
 
 __all__ = ("History",)
@@ -36,21 +38,28 @@ class History:
         rows = self._database.read("SELECT body FROM aa_messages WHERE task = :task ORDER BY seq", task=task)
         return [_message(body) for (body,) in rows]
 
-    def append(self, conversation: str, task: str, part: int, messages: Sequence[Message]) -> None:
+    def append(self, task: Task, part: int, messages: Sequence[Message]) -> None:
         """Add the `part`th thing that a task has to add, unless it is there."""
         bodies = [msgspec.json.encode(message_to_dict(message)).decode() for message in messages]
 
         def work(transaction: Transaction) -> None:
+            check_known(transaction, task.worker)
             known = "SELECT 1 FROM aa_messages WHERE task = :task AND part = :part LIMIT 1"
-            if transaction.one(known, task=task, part=part) is not None:
+            if transaction.one(known, task=task.id, part=part) is not None:
                 return
             last = transaction.one(
                 "SELECT COALESCE(MAX(seq), 0) FROM aa_messages WHERE conversation = :conversation",
-                conversation=conversation,
+                conversation=task.conversation,
             )
             first = (last[0] if last else 0) + 1
             rows = [
-                {"conversation": conversation, "seq": first + number, "task": task, "part": part, "body": body}
+                {
+                    "conversation": task.conversation,
+                    "seq": first + number,
+                    "task": task.id,
+                    "part": part,
+                    "body": body,
+                }
                 for number, body in enumerate(bodies)
             ]
             transaction.run_many(
@@ -61,15 +70,20 @@ class History:
 
         self._database.transact(work)
 
-    def begin_call(self, task: str, place: str) -> int:
+    def begin_call(self, task: Task, place: str) -> int:
         """Write down that a call begins; the how manieth time that is."""
         statement = (
             "INSERT INTO aa_calls (task, place, attempts) VALUES (:task, :place, 1) "
             "ON CONFLICT (task, place) DO UPDATE SET attempts = aa_calls.attempts + 1 RETURNING attempts"
         )
-        row = self._database.transact(lambda transaction: transaction.one(statement, task=task, place=place))
-        assert row is not None
-        return int(row[0])
+
+        def work(transaction: Transaction) -> int:
+            check_known(transaction, task.worker)
+            row = transaction.one(statement, task=task.id, place=place)
+            assert row is not None
+            return int(row[0])
+
+        return self._database.transact(work)
 
     def results(self, conversation: str) -> dict[str, str]:
         """The results that were cut, whole, by the handle that the model knows."""
