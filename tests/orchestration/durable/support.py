@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -143,6 +144,8 @@ class Model:
         self.asked: list[tuple[str, int]] = []
         #: requests that are held back, by the same, until somebody sets the event
         self.held: dict[tuple[str, int], Sequence[Any]] = {}
+        #: requests at which it reads on in a long result
+        self.reads_on: dict[tuple[str, int], dict[str, Any]] = {}
         #: what it calls a tool instead, and what it says at the end of each answer
         self.names: dict[str, str] = {}
         self.suffix = ""
@@ -156,7 +159,11 @@ class Model:
         rounds = sum(message["role"] == "assistant" for message in messages[last:])
         self.asked.append((prompt, rounds))
         steps = prompt.removeprefix("do ").split(", ") if prompt.startswith("do ") else []
-        if rounds < len(steps):
+        if (prompt, rounds) in self.reads_on:
+            arguments = json.dumps(self.reads_on[prompt, rounds])
+            call = {"id": "call_0", "function": {"name": "read_result", "arguments": arguments}}
+            events = chat_events(tool_calls=[call], finish="tool_calls")
+        elif rounds < len(steps):
             calls = [
                 {
                     "id": f"call_{number}",
@@ -213,7 +220,7 @@ async def said(agents: Agents, name: str) -> list[str]:
             if isinstance(block, TextBlock):
                 found.append(f"{message.role}: {block.text}")
             elif isinstance(block, ToolUseBlock):
-                found.append(f"call: {block.name} {block.input['word']}")
+                found.append(f"call: {block.name} {block.input.get('word', '')}".strip())
             elif isinstance(block, ToolResultBlock):
                 found.append(f"result: {block.content}")
     return found

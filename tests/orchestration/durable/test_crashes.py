@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from pathlib import Path
 
 import pytest
 
-from any_agent import Done, Notice, ToolResult
+from any_agent import Done, Failed, Notice, ToolResult
 from any_agent.orchestration.durable.host import Agents
 from any_agent.testing import HANG, ScriptedServer
 from orchestration.durable.postgres import Postgres
@@ -168,3 +169,127 @@ async def test_postgres_is_killed_during_work(
             for reading in readings:
                 assert isinstance((await reading)[-1], Done)
             assert all(worker.is_running for worker in workers)
+
+
+async def test_a_worker_that_is_asked_to_end_ends_what_it_has_begun(
+    home: Home, model: Model, server: ScriptedServer, agents: Agents
+) -> None:
+    await spawn(agents, server, "a")
+    gate = asyncio.Event()
+    model.held[("x", 0)] = [gate]
+    worker = await home.worker()
+    ids = [(await agents.submit("a", prompt)).id for prompt in ("x", "y")]
+    await server.received(1)
+    worker.send(signal.SIGTERM)
+    await worker.says("ending what is being done")
+    gate.set()
+    assert await worker.ended() == 0
+    assert [(await agents.task(id)).state for id in ids] == ["done", "ready"]
+    assert await agents.workers() == []
+    assert model.asked == [("x", 0)]
+
+
+async def test_a_worker_that_is_asked_twice_leaves_it_to_others_at_once(
+    home: Home, model: Model, server: ScriptedServer, agents: Agents
+) -> None:
+    await spawn(agents, server, "a")
+    (home.folder / "hold").touch()
+    worker = await home.worker()
+    task = await agents.submit("a", "do put x + pay y")
+    await until(lambda: len(lines(home.folder / "deeds")) == 2)
+    worker.send(signal.SIGTERM)
+    await worker.says("ending what is being done")
+    worker.send(signal.SIGINT)
+    assert await worker.ended() == 0
+    (home.folder / "hold").unlink()
+    assert await said(agents, "a") == []
+    await home.worker()
+    events = await read(agents, task.id)
+    assert isinstance(events[-1], Done)
+    deeds = lines(home.folder / "deeds")
+    assert sorted(deeds) == sorted([f"pay y {task.id}:1:1 1", f"put x {task.id}:1:0 1", f"put x {task.id}:1:0 2"])
+    _, _, _, put, pay, _ = await said(agents, "a")
+    assert put == "result: put of x"
+    assert "so it was not run again" in pay
+
+
+@pytest.mark.row("C14")
+@pytest.mark.parametrize("where", ["stream", "tool"])
+async def test_a_process_that_was_given_up_and_comes_back_changes_nothing(
+    home: Home, model: Model, server: ScriptedServer, agents: Agents, where: str
+) -> None:
+    """It stands still, another one takes over, and then it goes on, with what it thinks is its task."""
+    await spawn(agents, server, "a")
+    gate = asyncio.Event()
+    prompt = "x" if where == "stream" else "do put x"
+    if where == "stream":
+        model.held[(prompt, 0)] = [gate]
+    else:
+        (home.folder / "hold").touch()
+    old = await home.worker()
+    task = await agents.submit("a", prompt)
+    begun = "heard" if where == "stream" else "tool_running"
+    await until(lambda: begun in written(agents, task.id))
+    old.send(signal.SIGSTOP)
+    agents.database.transact(lambda new: new.run("DELETE FROM aa_workers"))
+    # its lock is still held, but nobody asks for it whose row is gone
+    gate_of_second = asyncio.Event()
+    last = (prompt, 0 if where == "stream" else 1)
+    model.held[last] = [gate_of_second]
+    if where == "tool":
+        (home.folder / "hold").write_text("nothing")
+    await home.worker()
+    await until(lambda: model.asked.count(last) == (2 if where == "stream" else 1))
+    gate.set()
+    old.send(signal.SIGCONT)
+    assert await old.ended() == 1
+    assert "took over its tasks" in old.err
+    gate_of_second.set()
+    events = await read(agents, task.id)
+    assert isinstance(events[-1], Done)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert kinds(events).count("done") == 1
+    assert texts(events)[-1] == f"heard: {prompt}"
+    expected = [f"user: {prompt}", f"assistant: heard: {prompt}"]
+    if where == "tool":
+        expected[1:1] = ["call: put x", "result: put of x"]
+    assert await said(agents, "a") == expected
+    assert (await agents.task(task.id)).state == "done"
+
+
+@pytest.mark.row("E7", "C16")
+async def test_a_tool_that_hangs_is_cancelled_from_another_process(
+    home: Home, model: Model, server: ScriptedServer, agents: Agents
+) -> None:
+    await spawn(agents, server, "a")
+    await home.worker()
+    task, following = await agents.submit("a", "do hang x"), await agents.submit("a", "y")
+    await until((home.folder / "hangs").exists)
+    await home.run("cancel", task.id)
+    events = await read(agents, task.id)
+    assert isinstance(events[-1], Failed) and events[-1].error.kind == "aborted"
+    assert (home.folder / "cancelled").exists()
+    assert (await agents.task(task.id)).state == "cancelled"
+    assert isinstance((await read(agents, following.id))[-1], Done)
+    words = await said(agents, "a")
+    assert words[:2] == ["user: do hang x", "call: hang x"]
+    assert "broken off" in words[2]
+
+
+async def test_long_results_are_read_on_after_a_crash(
+    home: Home, model: Model, server: ScriptedServer, agents: Agents
+) -> None:
+    await spawn(agents, server, "a")
+    prompt = "do much word"
+    model.held[(prompt, 1)] = [HANG]
+    worker = await home.worker()
+    task = await agents.submit("a", prompt)
+    await until(lambda: (prompt, 1) in model.asked)
+    worker.kill()
+    model.reads_on[(prompt, 1)] = {"handle": "r1", "start": 40000}
+    await home.worker()
+    assert isinstance((await read(agents, task.id))[-1], Done)
+    results = [words for words in await said(agents, "a") if words.startswith("result: ")]
+    assert len(results) == 2
+    assert results[1].startswith("result: word word")
+    assert len(results[1]) > 1000

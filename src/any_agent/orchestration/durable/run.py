@@ -91,7 +91,8 @@ class TaskRun:
         task = self.task
         messages = await asyncio.to_thread(self._history.before, task.conversation, task.id)
         long_results = LongResults([tool.name for tool in options.tools])
-        long_results.whole.update(await asyncio.to_thread(self._history.results, task.conversation))
+        limit = LongResults.limit(options.num_ctx, options.max_result_tokens)
+        long_results.restore(await asyncio.to_thread(self._history.results, task.conversation), limit)
         conversation = Conversation(Window(options.num_ctx), long_results, messages)
         local = LocalSteps(options, adapter, conversation, hooks_from(options.hooks), None, self)
         return DurableSteps(local, self._journal, task, self._history, self._events, log)
