@@ -142,5 +142,10 @@ def visible_result(output: Any) -> str | list[TextBlock | ImageBlock]:
         return [output]
     items = as_list(output)
     if items and all(isinstance(item, TextBlock | ImageBlock) for item in items):
-        return items
-    return result_text(output)[0]
+        return [TextBlock(_unicode(item.text)) if isinstance(item, TextBlock) else item for item in items]
+    return _unicode(result_text(output)[0])
+
+
+def _unicode(text: str) -> str:
+    """A text that can be sent: names of files, say, may hold what is no Unicode."""
+    return text.encode("utf-8", "replace").decode()

@@ -10,12 +10,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
+from any_agent import Tool
 from any_agent.events import Event, Reset, TextDelta
 from any_agent.orchestration import AgentConfig
 from any_agent.orchestration.durable.agents import AgentRecords
 from any_agent.orchestration.durable.database import Database
 from any_agent.orchestration.durable.host import Agents
 from any_agent.orchestration.durable.tasks import Tasks
+from any_agent.orchestration.durable.worker import TaskWorker
 from any_agent.testing import Received, Reply, ScriptedServer, chat_events
 from any_agent.types import TextBlock, ToolResultBlock, ToolUseBlock
 
@@ -229,3 +231,8 @@ async def said(agents: Agents, name: str) -> list[str]:
 def written(agents: Agents, id: str) -> str:
     """What is in the log of a task by now."""
     return "".join(body for (body,) in agents.database.read("SELECT body FROM aa_events WHERE task = :id", id=id))
+
+
+def worker_of(agents: Agents, tools: Sequence[Tool] = (), room: int = 10) -> TaskWorker:
+    """A worker for the agent "a"."""
+    return TaskWorker(agents.database, tools={"a": tools}, room=room)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from any_agent import Done, Failed, Tool, tool
+from any_agent import Done, Failed, Tool, ToolContext, ToolProgress, ToolResult, tool
 from any_agent.orchestration.durable.database import Database
 from any_agent.orchestration.durable.errors import StoreError
 from any_agent.orchestration.durable.host import Agents
-from any_agent.orchestration.durable.worker import TaskWorker
 from any_agent.testing import HANG, ScriptedServer
 from orchestration.durable.processes import until
-from orchestration.durable.support import HALF, Model, read, said, spawn, texts, written
+from orchestration.durable.support import HALF, Model, read, said, spawn, texts, worker_of, written
 
 
 class Deeds:
@@ -34,11 +32,6 @@ class Deeds:
             return f"put of {word}"
 
         return [put]
-
-
-def worker_of(agents: Agents, tools: Sequence[Tool] = (), room: int = 10) -> TaskWorker:
-    """A worker for the agent "a"."""
-    return TaskWorker(agents.database, tools={"a": tools}, room=room)
 
 
 async def over(agents: Agents, id: str) -> Any:
@@ -227,3 +220,59 @@ async def test_a_task_that_no_process_survives_is_given_up(server: ScriptedServe
         (last,) = await read(agents, task.id)
     assert isinstance(last, Failed)
     assert "given up: 20 processes began it" in last.error.message
+
+
+@pytest.mark.parametrize("text", ["caf\udce9", "a\0b", "🙂" * 3, ""])
+async def test_whatever_a_tool_gives_back_the_task_goes_on(
+    model: Model, server: ScriptedServer, agents: Agents, text: str
+) -> None:
+    """Such as the names of files, which need be no text."""
+
+    @tool
+    def put(word: str) -> str:
+        """Puts."""
+        return text
+
+    await spawn(agents, server, "a")
+    task = await agents.submit("a", "do put x")
+    async with worker_of(agents, [put]) as worker:
+        events = await read(agents, task.id)
+        assert isinstance(events[-1], Done), events[-1]
+        following = await agents.submit("a", "y")
+        assert isinstance((await read(agents, following.id))[-1], Done)
+        assert not worker.failure.done()
+
+
+@pytest.mark.parametrize("prompt", ["caf\udce9", "a\0b", "🙂"])
+async def test_whatever_is_asked_the_task_ends(
+    model: Model, server: ScriptedServer, agents: Agents, prompt: str
+) -> None:
+    await spawn(agents, server, "a")
+    async with worker_of(agents) as worker:
+        try:
+            task = await agents.submit("a", prompt)
+        except ValueError:
+            assert "\udce9" in prompt
+            return
+        await read(agents, task.id)
+        assert (await over(agents, task.id)).state in ("done", "failed")
+        assert not worker.failure.done()
+
+
+async def test_progress_from_a_thread_is_in_the_log(model: Model, server: ScriptedServer, agents: Agents) -> None:
+    @tool
+    def put(word: str, context: ToolContext) -> str:
+        """Puts."""
+        for number in range(3):
+            context.progress({"n": number})
+        return "done"
+
+    await spawn(agents, server, "a")
+    task = await agents.submit("a", "do put x + put y")
+    async with worker_of(agents, [put]):
+        events = await read(agents, task.id)
+    results = [event for event in events if isinstance(event, ToolResult)]
+    assert [result.output for result in results] == ["done"] * 2
+    for id in ("call_0", "call_1"):
+        told = [event.data for event in events if isinstance(event, ToolProgress) and event.id == id]
+        assert told == [{"n": 0}, {"n": 1}, {"n": 2}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -90,11 +91,15 @@ class History:
         rows = self._database.read(
             "SELECT handle, body FROM aa_results WHERE conversation = :conversation", conversation=conversation
         )
-        return dict((handle, body) for handle, body in rows)
+        return {handle: json.loads(body) for handle, body in rows}
 
     def keep_results(self, conversation: str, results: Mapping[str, str]) -> None:
         """Keep results that were cut."""
-        rows = [{"conversation": conversation, "handle": handle, "body": body} for handle, body in results.items()]
+        # what a tool gave back may hold characters that a database has no place for
+        rows = [
+            {"conversation": conversation, "handle": handle, "body": json.dumps(text)}
+            for handle, text in results.items()
+        ]
         self._database.transact(
             lambda transaction: transaction.run_many(
                 "INSERT INTO aa_results (conversation, handle, body) VALUES (:conversation, :handle, :body) "

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from any_agent.events import Event, TextDelta, ThinkingDelta, ToolInputDelta, from_dict, to_dict
 from any_agent.orchestration.durable.errors import StoreError
@@ -105,7 +104,7 @@ class EventLog:
             for entry in entries:
                 task = entry.log.task
                 seq = seqs[task] = seqs.get(task, entry.log.seq) + 1
-                body = msgspec.json.encode(to_dict(replace(entry.event, seq=seq))).decode()
+                body = json.dumps(to_dict(replace(entry.event, seq=seq)))  # which takes what is no Unicode as well
                 rows.append({"task": task, "seq": seq, "step": entry.step, "body": body})
             try:
                 if rows:
@@ -145,7 +144,7 @@ def read_events(database: Database, task: str, after: int = 0) -> list[Event]:
         after=after,
         limit=_AT_ONCE,
     )
-    return [from_dict(msgspec.json.decode(body)) for (body,) in rows]
+    return [from_dict(json.loads(body)) for (body,) in rows]
 
 
 def last_position(database: Database, task: str) -> int:
