@@ -150,5 +150,14 @@ def visible_result(output: Any) -> str | list[TextBlock | ImageBlock]:
     items = list(cast("list[Any]", output)) if isinstance(output, list | tuple) else []
     is_shown = any(isinstance(item, TextBlock | ImageBlock) for item in items)
     if is_shown and all(isinstance(item, TextBlock | ImageBlock | str) for item in items):
-        return [TextBlock(item) if isinstance(item, str) else item for item in items]
-    return result_text(output)[0]
+        return [item if isinstance(item, ImageBlock) else _words(item) for item in items]
+    return _unicode(result_text(output)[0])
+
+
+def _words(item: TextBlock | str) -> TextBlock:
+    return TextBlock(_unicode(item if isinstance(item, str) else item.text))
+
+
+def _unicode(text: str) -> str:
+    """A text that can be sent: names of files, say, may hold what is no Unicode."""
+    return text.encode("utf-8", "replace").decode()

@@ -10,7 +10,7 @@ from any_agent.tools.define import Tool
 from any_agent.types import ImageBlock, TextBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
 __all__ = ("LongResults",)
 
@@ -76,6 +76,18 @@ class LongResults:
         message = f"a result of {len(text)} characters was cut after {self._limit}; the model can read on"
         data = {"handle": handle, "characters": len(text), "shown": self._limit}
         return self._piece(handle, 0), Notice("result_cut", message, data)
+
+    def restore(self, whole: Mapping[str, str], limit: int) -> None:
+        """Results that were cut before, by another process; pieces of them have about `limit` tokens.
+
+        >>> results = LongResults()
+        >>> results.restore({"r1": "word " * 1000}, limit=10)
+        >>> results.cut("word " * 500, limit=10)[0].splitlines()[-1]
+        '(2460 more characters: call read_result with handle "r2" and start 40 to read on)'
+        """
+        self.whole.update(whole)
+        for text in list(whole.values())[-1:]:
+            self._limit = max(1, len(text) * limit // max(1, estimate_tokens(text)))
 
     @staticmethod
     def limit(window: int | None, given: int | None) -> int:

@@ -195,6 +195,8 @@ class ScriptedServer:
                 gone.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await gone
+            elif not gone.cancelled():
+                gone.exception()  # that the connection was reset was noticed elsewhere
         return reply.chunked
 
     async def _step(

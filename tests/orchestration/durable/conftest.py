@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from any_agent.orchestration.durable.database import Database
+from any_agent.orchestration.durable.host import Agents
+from any_agent.testing import ScriptedServer
+from orchestration.durable import processes
 from orchestration.durable.postgres import Postgres
+from orchestration.durable.support import DEEDS, Model
 
 
 @pytest.fixture(scope="session")
@@ -43,3 +47,27 @@ def database(database_url: str) -> Iterator[Database]:
     database = Database(database_url)
     yield database
     database.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path, database_url: str) -> Iterator[processes.Home]:
+    (tmp_path / "deeds.py").write_text(DEEDS, "utf-8")
+    with processes.home(tmp_path, database_url) as place:
+        yield place
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
+
+
+@pytest.fixture
+async def server(model: Model) -> AsyncIterator[ScriptedServer]:
+    async with ScriptedServer(model) as server:
+        yield server
+
+
+@pytest.fixture
+async def agents(database_url: str) -> AsyncIterator[Agents]:
+    async with Agents(database_url) as agents:
+        yield agents

@@ -227,6 +227,12 @@ def test_one_id_for_two_agents_at_once_is_a_conflict_for_one_of_them(database: D
         database.transact(lambda transaction: transaction.run("DELETE FROM aa_tasks"))
 
 
+@pytest.mark.parametrize("id", ["", "a\0b", "a\nb", "caf\udce9"])
+def test_an_id_must_be_printable(database: Database, id: str) -> None:
+    with pytest.raises(ValueError, match="is no id for a task"):
+        add_agents(database, "a").submit("a", "x", id=id)
+
+
 def test_an_id_that_looks_like_one_of_ours_takes_nothing_away(database: Database) -> None:
     tasks = add_agents(database, "a")
     tasks.submit("a", "x", id="a:0000000003")

@@ -1,8 +1,9 @@
 """The database of the named agents: a SQLite file, or Postgres.
 
-Every statement is written once, in the SQL that both understand, with `:name` for a value, and `{now}`, `{for_update}`
-and `{skip_locked}` where they differ. Whatever is done is a function of a transaction that may be run again (the
-server was restarted, two transactions were in each other's way), so it must be a function of what it finds.
+Every statement is written once, in the SQL that both understand, with `:name` for a value, and `{now}`,
+`{for_update}`, `{kept}` and `{skip_locked}` where they differ. Whatever is done is a function of a transaction that
+may be run again (the server was restarted, two transactions were in each other's way), so it must be a function of
+what it finds.
 
 The engine's own library needs a while to be imported; this needs none, so that commands answer at once.
 """
@@ -103,8 +104,8 @@ class Database:
 
     def transact(self, work: Callable[[Transaction], _T], *, writes: bool = True) -> _T:
         """What `work` returns, all of which is done, or nothing. What does not write is a single query."""
+        began = time.monotonic()  # who had to wait for others that wait need not wait as long again
         with self._lock:
-            began = time.monotonic()
             attempt = 0
             while True:
                 try:

@@ -90,7 +90,12 @@ class SqliteDriver:
     @cache
     def translated(statement: str) -> str:
         now = "((julianday('now') - 2440587.5) * 86400.0)"
-        return statement.replace("{now}", now).replace("{for_update}", "").replace("{skip_locked}", "")
+        return (
+            statement.replace("{now}", now)
+            .replace("{for_update}", "")
+            .replace("{skip_locked}", "")
+            .replace("{kept}", "")
+        )
 
     def is_lost(self, problem: Exception) -> bool:
         return False  # what passes by itself was waited for by SQLite
@@ -152,7 +157,7 @@ class PostgresDriver:
     @cache
     def translated(statement: str) -> str:
         now = "extract(epoch from clock_timestamp())::double precision"
-        words = statement.replace("{now}", now).replace("{for_update}", "FOR UPDATE")
+        words = statement.replace("{now}", now).replace("{for_update}", "FOR UPDATE").replace("{kept}", "FOR KEY SHARE")
         return _VALUE.sub(r"%(\1)s", words.replace("{skip_locked}", "FOR UPDATE SKIP LOCKED"))
 
     def is_lost(self, problem: Exception) -> bool:

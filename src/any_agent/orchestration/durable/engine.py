@@ -11,12 +11,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy.exc
-from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID
+from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID, StepReservation, error
 
 from any_agent.orchestration.durable.errors import StoreError
+from any_agent.orchestration.durable.presence import LOST
 
 if TYPE_CHECKING:
     from any_agent.orchestration.durable.database import Database
@@ -37,26 +38,20 @@ _work: Callable[[str], Awaitable[None]] | None = None
 
 @DBOS.workflow(name="any_agent.task", max_recovery_attempts=None)
 async def _workflow(task: str) -> None:
-    assert _work is not None
+    if _work is None:
+        raise asyncio.CancelledError  # the worker has ended just now; of anything else DBOS would make an outcome
     await _work(task)
 
 
-class _Journal:
-    """The journal of whichever run it is used in."""
-
-    def next_step(self, name: str) -> Step:
-        """The next step of the run."""
-        reservation = DBOS.reserve_step()
-        return partial(reservation.run_async, {"name": name})
-
-
 class Engine:
-    """The one of this process: DBOS has a single instance."""
+    """The one of this process: DBOS has a single instance.
 
-    journal = _Journal()
+    `stand_still` is called with what makes it impossible to write anything down, and never returns.
+    """
 
-    def __init__(self, database: Database, name: str) -> None:
+    def __init__(self, database: Database, name: str, stand_still: Callable[[StoreError], Awaitable[Any]]) -> None:
         self._database = database
+        self._stand_still = stand_still
         self._queue = f"any-agent {name}"
         self._has_queue = False
 
@@ -89,6 +84,10 @@ class Engine:
             self.close()
             raise self.explained(problem) from problem
 
+    def next_step(self, name: str) -> Step:
+        """The next step of the run in which this is called."""
+        return partial(self._step, name, DBOS.reserve_step())
+
     async def begin(self, task: str, *, is_new: bool) -> bool:
         """Begin a run, or go on with it; `False` if there is nothing to go on with, since it is over."""
         status = None if is_new else await DBOS.get_workflow_status_async(task)
@@ -117,10 +116,27 @@ class Engine:
         # the engine had put its own threads in their place, and has ended them
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
 
+    async def _step(self, name: str, reservation: StepReservation, work: Callable[[], Awaitable[Any]]) -> Any:
+        async def guarded() -> Any:
+            try:
+                return await work()
+            except StoreError as problem:  # the engine would write it down as what came of the step
+                return await self._stand_still(problem)
+
+        try:
+            return await reservation.run_async({"name": name}, guarded)
+        except sqlalchemy.exc.SQLAlchemyError as problem:
+            return await self._stand_still(self._explained(problem))
+        except error.DBOSWorkflowConflictIDError:  # another process goes on with the run
+            return await self._stand_still(StoreError(LOST))
+
     def explained(self, problem: Exception) -> Exception:
         """What the engine could not do with the database, in our words; anything else as it is."""
         if not isinstance(problem, sqlalchemy.exc.SQLAlchemyError):
             return problem
+        return self._explained(problem)
+
+    def _explained(self, problem: sqlalchemy.exc.SQLAlchemyError) -> StoreError:
         origin = getattr(problem, "orig", None)
         explained = self._database.driver.explained(origin) if isinstance(origin, Exception) else problem
         return explained if isinstance(explained, StoreError) else StoreError(str(problem))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from any_agent.events import message_from_dict, message_to_dict
+from any_agent.orchestration.durable.presence import check_known
 
 if TYPE_CHECKING:
     from any_agent.orchestration.durable.database import Database, Transaction
+    from any_agent.orchestration.durable.tasks import Task
     from any_agent.types import Message
 
 __all__ = ("History",)
@@ -44,29 +47,36 @@ class History:
         (body,) = self._bodies("task = :task AND part = :part", task=task, part=part)
         return _messages(body["compacted"])
 
-    def append(self, conversation: str, task: str, part: int, messages: Sequence[Message]) -> None:
+    def append(self, task: Task, part: int, messages: Sequence[Message]) -> None:
         """Add the `part`th thing that a task has to add, unless it is there."""
-        self._add(conversation, task, part, [message_to_dict(message) for message in messages])
+        self._add(task, part, [message_to_dict(message) for message in messages])
 
-    def compact(self, conversation: str, task: str, part: int, messages: Sequence[Message]) -> None:
+    def compact(self, task: Task, part: int, messages: Sequence[Message]) -> None:
         """From here on the model knows these messages in the place of all before; those are kept all the same."""
         body = {"compacted": [message_to_dict(message) for message in messages]}
-        self._add(conversation, task, part, [body])
+        self._add(task, part, [body])
 
-    def _add(self, conversation: str, task: str, part: int, bodies: Sequence[dict[str, Any]]) -> None:
+    def _add(self, task: Task, part: int, bodies: Sequence[dict[str, Any]]) -> None:
         written = [msgspec.json.encode(body).decode() for body in bodies]
 
         def work(transaction: Transaction) -> None:
+            check_known(transaction, task.worker)
             known = "SELECT 1 FROM aa_messages WHERE task = :task AND part = :part LIMIT 1"
-            if transaction.one(known, task=task, part=part) is not None:
+            if transaction.one(known, task=task.id, part=part) is not None:
                 return
             last = transaction.one(
                 "SELECT COALESCE(MAX(seq), 0) FROM aa_messages WHERE conversation = :conversation",
-                conversation=conversation,
+                conversation=task.conversation,
             )
             first = (last[0] if last else 0) + 1
             rows = [
-                {"conversation": conversation, "seq": first + number, "task": task, "part": part, "body": body}
+                {
+                    "conversation": task.conversation,
+                    "seq": first + number,
+                    "task": task.id,
+                    "part": part,
+                    "body": body,
+                }
                 for number, body in enumerate(written)
             ]
             transaction.run_many(
@@ -81,26 +91,35 @@ class History:
         rows = self._database.read(f"SELECT body FROM aa_messages WHERE {condition} ORDER BY seq", **values)
         return [msgspec.json.decode(body) for (body,) in rows]
 
-    def begin_call(self, task: str, place: str) -> int:
+    def begin_call(self, task: Task, place: str) -> int:
         """Write down that a call begins; the how manieth time that is."""
         statement = (
             "INSERT INTO aa_calls (task, place, attempts) VALUES (:task, :place, 1) "
             "ON CONFLICT (task, place) DO UPDATE SET attempts = aa_calls.attempts + 1 RETURNING attempts"
         )
-        row = self._database.transact(lambda transaction: transaction.one(statement, task=task, place=place))
-        assert row is not None
-        return int(row[0])
+
+        def work(transaction: Transaction) -> int:
+            check_known(transaction, task.worker)
+            row = transaction.one(statement, task=task.id, place=place)
+            assert row is not None
+            return int(row[0])
+
+        return self._database.transact(work)
 
     def results(self, conversation: str) -> dict[str, str]:
         """The results that were cut, whole, by the handle that the model knows."""
         rows = self._database.read(
             "SELECT handle, body FROM aa_results WHERE conversation = :conversation", conversation=conversation
         )
-        return dict((handle, body) for handle, body in rows)
+        return {handle: json.loads(body) for handle, body in rows}
 
     def keep_results(self, conversation: str, results: Mapping[str, str]) -> None:
         """Keep results that were cut."""
-        rows = [{"conversation": conversation, "handle": handle, "body": body} for handle, body in results.items()]
+        # what a tool gave back may hold characters that a database has no place for
+        rows = [
+            {"conversation": conversation, "handle": handle, "body": json.dumps(text)}
+            for handle, text in results.items()
+        ]
         self._database.transact(
             lambda transaction: transaction.run_many(
                 "INSERT INTO aa_results (conversation, handle, body) VALUES (:conversation, :handle, :body) "

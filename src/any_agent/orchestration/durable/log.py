@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from any_agent.events import Event, TextDelta, ThinkingDelta, ToolInputDelta, from_dict, to_dict
 from any_agent.orchestration.durable.errors import StoreError
+from any_agent.orchestration.durable.presence import check_known
 
 if TYPE_CHECKING:
-    from any_agent.orchestration.durable.database import Database
+    from any_agent.orchestration.durable.database import Database, Transaction
 
 __all__ = ("EventLog", "TaskLog", "last_position", "read_events")
 
@@ -53,8 +54,9 @@ class _Entry:
 class EventLog:
     """Writes the events of all tasks of a process, together."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, worker: str) -> None:
         self._database = database
+        self._worker = worker
         self._entries: list[_Entry] = []
         #: the last entry of each task that is not written yet
         self._last: dict[str, _Entry] = {}
@@ -102,16 +104,26 @@ class EventLog:
             for entry in entries:
                 task = entry.log.task
                 seq = seqs[task] = seqs.get(task, entry.log.seq) + 1
-                body = msgspec.json.encode(to_dict(replace(entry.event, seq=seq))).decode()
+                body = json.dumps(to_dict(replace(entry.event, seq=seq)))  # which takes what is no Unicode as well
                 rows.append({"task": task, "seq": seq, "step": entry.step, "body": body})
             try:
                 if rows:
-                    await asyncio.to_thread(self._database.transact, lambda new: new.run_many(_WRITE, rows))
+                    await asyncio.to_thread(self._database.transact, partial(self._write, rows))
             except BaseException:
                 self._entries = entries + self._entries
                 raise
             for entry in entries:
                 entry.log.seq = seqs[entry.log.task]
+
+    async def close(self) -> None:
+        """Write nothing more; what is not written is of tasks that others go on with."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await asyncio.gather(*self._flushes, return_exceptions=True)
+
+    def _write(self, rows: list[dict[str, Any]], transaction: Transaction) -> None:
+        check_known(transaction, self._worker)
+        transaction.run_many(_WRITE, rows)
 
     def _begin_flush(self) -> None:
         self._timer = None
@@ -132,7 +144,7 @@ def read_events(database: Database, task: str, after: int = 0) -> list[Event]:
         after=after,
         limit=_AT_ONCE,
     )
-    return [from_dict(msgspec.json.decode(body)) for (body,) in rows]
+    return [from_dict(json.loads(body)) for (body,) in rows]
 
 
 def last_position(database: Database, task: str) -> int:

@@ -5,6 +5,9 @@ process ends; and it writes the time into its row of the database, for those tha
 machine a death is noticed at once, and elsewhere after some seconds of silence.
 
 Who was silent itself (the database was away, the machine slept) gives all others the same time to be heard again.
+
+What a process writes for a task is written only as long as nobody thinks that it is dead: `check_known` in the same
+transaction keeps its row until that is done. So of two processes that both think that a task is theirs, one can write.
 """
 
 from __future__ import annotations
@@ -26,15 +29,19 @@ from any_agent.folders import user_folder
 from any_agent.orchestration.durable.errors import StoreError
 
 if TYPE_CHECKING:
-    from any_agent.orchestration.durable.database import Database
+    from any_agent.orchestration.durable.database import Database, Transaction
 
-__all__ = ("Presence", "Worker", "is_alive", "workers")
+__all__ = ("LOST", "Presence", "Worker", "check_known", "is_alive", "workers")
 
 _BEAT = "UPDATE aa_workers SET beat = {now} WHERE id = :id"
 _FORGET = "DELETE FROM aa_workers WHERE id = :id"
 BEAT_S = 2.0
 #: after so long a silence a process counts as dead
 SILENCE_S = 12.0
+LOST = (
+    "other workers heard nothing of this one for so long that they took over its tasks (did the machine sleep, or the "
+    "database not answer?): start it again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,12 @@ def workers(database: Database) -> list[Worker]:
     """All that are known, dead or alive."""
     rows = database.read("SELECT id, host, pid, agents, room, {now} - beat FROM aa_workers ORDER BY started")
     return [Worker(*row) for row in rows]
+
+
+def check_known(transaction: Transaction, worker: str | None) -> None:
+    """Raise unless a worker counts as alive, and see to it that it does until the transaction ends."""
+    if transaction.one("SELECT id FROM aa_workers WHERE id = :id {kept}", id=worker) is None:
+        raise StoreError(LOST)
 
 
 def is_alive(worker: Worker) -> bool:
@@ -128,23 +141,25 @@ class Presence:
     def bury(self) -> int:
         """Forget the processes that are dead: what they left behind is nobody's then. How many there were."""
         known = workers(self._database)
+        was_heard = any(worker.id == self.id and worker.silent < SILENCE_S / 2 for worker in known)
+        can_judge = was_heard and self._beats * BEAT_S > SILENCE_S
         for worker in known:
             verdict = _verdict(worker)
-            if verdict == "dead" or (verdict == "silent" and self._beats * BEAT_S > SILENCE_S):
+            if verdict == "dead" or (verdict == "silent" and can_judge):
                 self._forget(worker.id)
         return len(known)
 
     def _beat(self) -> None:
         while not self._end.wait(BEAT_S):
-            try:
-                known = self._database.transact(lambda transaction: transaction.run(_BEAT, id=self.id))
-            except StoreError:
-                self._beats = 0
-                continue
-            self._beats += 1
-            if not known:
-                self._on_lost()
-                return
+            with contextlib.suppress(StoreError):
+                if not self._database.transact(self._say):
+                    self._on_lost()
+                    return
+
+    def _say(self, transaction: Transaction) -> int:
+        row = transaction.one("SELECT {now} - beat FROM aa_workers WHERE id = :id", id=self.id)
+        self._beats = self._beats + 1 if row is not None and row[0] < SILENCE_S / 2 else 0
+        return transaction.run(_BEAT, id=self.id)
 
     def _forget(self, id: str) -> None:
         self._database.transact(lambda transaction: transaction.run(_FORGET, id=id))

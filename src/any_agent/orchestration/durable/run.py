@@ -16,6 +16,7 @@ from any_agent.agent.steps import LocalSteps
 from any_agent.agent.window import Window
 from any_agent.errors import AgentSDKError, ProviderError, StreamInterrupted
 from any_agent.events import Done, Event, Failed, message_from_dict
+from any_agent.orchestration.durable.errors import StoreError
 from any_agent.orchestration.durable.steps import DurableSteps, Journal
 from any_agent.types import LLMResponse
 
@@ -47,6 +48,7 @@ class TaskRun:
         self._journal = journal
         self._history = history
         self._events = events
+        self._steps: DurableSteps | None = None
         self._turn: asyncio.Task[None] | None = None
         self._is_cancelled = task.cancelled
         self._last: Event | None = None
@@ -56,6 +58,11 @@ class TaskRun:
         self._is_cancelled = True
         if self._turn is not None:
             self._turn.cancel()
+
+    def leave(self) -> None:
+        """Stop here, since this process ends; it goes on elsewhere."""
+        if self._steps is not None:
+            self._steps.leave()
 
     def read(self, stream: EventStream | None) -> None:
         """Nothing to do: a run is stopped by cancelling it, which closes the stream."""
@@ -68,20 +75,24 @@ class TaskRun:
         log = await self._events.open(self.task.id)
         try:
             options = await asyncio.to_thread(self._options)  # a server may have to be started first
+        except StoreError:
+            raise
         except (AgentSDKError, ValueError, TypeError) as problem:
             error = problem if isinstance(problem, ProviderError) else _invalid(problem)
             self._end(log, Failed(error, LLMResponse()))
         else:
             async with create_adapter(options) as adapter:
-                await self._do(options, await self._steps(options, adapter, log), log)
+                self._steps = await self._make_steps(options, adapter, log)
+                await self._do(options, self._steps, log)
         await self._events.flush()
         return self._outcome()
 
-    async def _steps(self, options: AgentOptions, adapter: BaseAdapter, log: TaskLog) -> DurableSteps:
+    async def _make_steps(self, options: AgentOptions, adapter: BaseAdapter, log: TaskLog) -> DurableSteps:
         task = self.task
         messages = await asyncio.to_thread(self._history.before, task.conversation, task.id)
         long_results = LongResults([tool.name for tool in options.tools])
-        long_results.whole.update(await asyncio.to_thread(self._history.results, task.conversation))
+        limit = LongResults.limit(options.num_ctx, options.max_result_tokens)
+        long_results.restore(await asyncio.to_thread(self._history.results, task.conversation), limit)
         conversation = Conversation(Window(options.num_ctx), long_results, messages)
         local = LocalSteps(options, adapter, conversation, hooks_from(options.hooks), None, self)
         return DurableSteps(local, self._journal, task, self._history, self._events, log)

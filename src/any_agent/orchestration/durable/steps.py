@@ -72,15 +72,20 @@ class DurableSteps:
         #: the step that is making an event, while it does
         self._step: str | None = None
         self._is_muted = False
+        self._is_left = False
 
     @property
     def messages(self) -> list[Message]:
         """The conversation as the task found it."""
         return list(self._local.conversation.messages)
 
+    def leave(self) -> None:
+        """This process ends, and another one goes on: nothing more is written."""
+        self._is_left = True
+
     def emit(self, event: Event) -> None:
         """Take an event: of a step that runs, or between two steps, where those of an earlier run are known already."""
-        if self._is_muted:
+        if self._is_muted or self._is_left:
             return
         if self._step is None:
             self._between += 1
@@ -109,7 +114,7 @@ class DurableSteps:
                 return to_dict(Failed(problem, LLMResponse()))
             is_shorter = shorter != list(messages)
             if is_shorter:
-                await asyncio.to_thread(self._history.compact, task.conversation, task.id, part, shorter)
+                await asyncio.to_thread(self._history.compact, task, part, shorter)
             await self._events.flush()
             return is_shorter
 
@@ -157,10 +162,11 @@ class DurableSteps:
 
     async def append(self, messages: Sequence[Message]) -> None:
         """Add to the history. Adding the same again changes nothing, so it needs no step."""
+        if self._is_left:
+            return  # a round that was broken off here is done elsewhere
         self._parts += 1
         await self._local.append(messages)
-        task = self._task
-        await asyncio.to_thread(self._history.append, task.conversation, task.id, self._parts, list(messages))
+        await asyncio.to_thread(self._history.append, self._task, self._parts, list(messages))
 
     async def _call(
         self, step: Step, label: str, call: ToolUseBlock, refusal: str | None, place: str, emit: Emit
@@ -191,7 +197,7 @@ class DurableSteps:
         tool = next((tool for tool in self._local.options.tools if tool.name == call.name), None)
         if tool is None or tool.effect == "pure":
             return 1, None
-        attempt = await asyncio.to_thread(self._history.begin_call, self._task.id, place)
+        attempt = await asyncio.to_thread(self._history.begin_call, self._task, place)
         if attempt == 1:
             return 1, None
         is_once = tool.effect == "once"

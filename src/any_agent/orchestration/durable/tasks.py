@@ -113,6 +113,8 @@ class Tasks:
 
         A fresh one is a conversation of its own: it knows nothing of the agent's, and need not wait for it.
         """
+        if id is not None and not (id and id.isprintable()):
+            raise ValueError(f"{id!r} is no id for a task: it must be of characters that can be printed")
         ticket = uuid.uuid4().hex
 
         def work(transaction: Transaction) -> Task:

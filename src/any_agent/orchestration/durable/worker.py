@@ -19,7 +19,7 @@ from any_agent.orchestration.durable.database import Database
 from any_agent.orchestration.durable.errors import StoreError
 from any_agent.orchestration.durable.history import History
 from any_agent.orchestration.durable.log import EventLog
-from any_agent.orchestration.durable.presence import Presence
+from any_agent.orchestration.durable.presence import LOST, Presence
 from any_agent.orchestration.durable.retention import clear_away
 from any_agent.orchestration.durable.run import TaskRun
 from any_agent.orchestration.durable.tasks import Scope, Task, Tasks, TaskState
@@ -62,7 +62,7 @@ class TaskWorker:
         self._history = History(database)
         self._own_databases = Database(database.url), Database(database.url, lazily_kept=True)
         self._presence = Presence(self._own_databases[0], agents=self.scope.agents, room=room)
-        self._events = EventLog(self._own_databases[1])
+        self._events = EventLog(self._own_databases[1], self._presence.id)
         self._runs: dict[str, TaskRun] = {}
         self._working: dict[str, asyncio.Task[Any]] = {}
         self._wake = asyncio.Event()
@@ -80,11 +80,12 @@ class TaskWorker:
         async with contextlib.AsyncExitStack() as stack:
             for database in self._own_databases:
                 stack.callback(database.close)
-            self._engine = Engine(self._database, self._presence.id)
+            self._engine = Engine(self._database, self._presence.id, self._stand_still)
             self._engine.launch(self._do)
             stack.callback(self._engine.close)
             self._presence.begin(partial(loop.call_soon_threadsafe, self._lose))
             stack.callback(self._presence.end)
+            stack.push_async_callback(self._events.close)
             stack.push_async_callback(self._abandon)
             taking = asyncio.create_task(self._take_tasks())
             stack.push_async_callback(_ended, taking)
@@ -113,6 +114,7 @@ class TaskWorker:
                 if now - buried > _BURY_S * patience:
                     buried = now
                     patience = min(max(1.0, await asyncio.to_thread(self._presence.bury) / _CROWD), _PATIENCE)
+                    await self._take_lost()
                     await self._take(self._tasks.take_over)
                 if now - cleared > _CLEAR_S:
                     cleared = now
@@ -125,8 +127,16 @@ class TaskWorker:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(patience * (_POLL_S if now - busy < _IDLE_AFTER_S else _IDLE_POLL_S)):
                         await self._wake.wait()
-        except StoreError as problem:
-            self._fail(problem)
+        except Exception as problem:
+            self._fail(self._engine.explained(problem))
+
+    async def _take_lost(self) -> None:
+        """Begin what this worker has without knowing it: the connection was lost when the claim was committed."""
+        for id in await asyncio.to_thread(self._tasks.owned, self._presence.id):
+            if id not in self._runs:
+                task = await asyncio.to_thread(self._tasks.find, id)
+                if task.state == "running" and id not in self._runs:  # it had not ended in between
+                    await self._begin(task)
 
     async def _take(self, take: Callable[[str, Scope, int], list[Task]]) -> None:
         room = self._room - len(self._runs)
@@ -146,7 +156,7 @@ class TaskWorker:
             await asyncio.to_thread(self._finish, task, "failed", {"error": message})
             return
         options = partial(self._options, task.agent)
-        run = TaskRun(task, options, self._engine.journal, self._history, self._events)
+        run = TaskRun(task, options, self._engine, self._history, self._events)
         self._runs[task.id] = run
         if not await self._engine.begin(task.id, is_new=task.attempts == 1):
             del self._runs[task.id]
@@ -158,37 +168,42 @@ class TaskWorker:
 
     async def _do(self, id: str) -> None:
         """The run itself, inside the engine."""
-        run = self._runs[id]
+        run = self._runs.get(id)
         current = asyncio.current_task()
-        assert current is not None
+        if run is None or current is None:
+            raise asyncio.CancelledError  # it was begun for a worker that has ended since
         self._working[id] = current
         try:
-            state, outcome = await run.done()
+            state, outcome = await self._outcome(run)
             await asyncio.to_thread(self._finish, run.task, state, outcome)
-        except Exception as problem:
-            explained = self._engine.explained(problem)
-            if isinstance(explained, StoreError):
-                self._fail(explained)
-                await asyncio.get_running_loop().create_future()  # until the worker ends: nothing may come of this run
-            outcome = {"error": f"{type(problem).__name__}: {problem}"}
-            await asyncio.to_thread(self._finish, run.task, "failed", outcome)
+        except StoreError as problem:
+            await self._stand_still(problem)
         finally:
             self._runs.pop(id, None)
             self._working.pop(id, None)
             self._wake.set()
 
+    async def _outcome(self, run: TaskRun) -> tuple[TaskState, dict[str, Any]]:
+        try:
+            return await run.done()
+        except Exception as problem:
+            explained = self._engine.explained(problem)
+            if isinstance(explained, StoreError):
+                raise explained from problem
+            return "failed", {"error": f"{type(problem).__name__}: {problem}"}
+
+    async def _stand_still(self, problem: StoreError) -> None:
+        """Until the worker ends: nothing may come of a run that cannot be written down."""
+        self._fail(problem)
+        await asyncio.get_running_loop().create_future()
+
     def _finish(self, task: Task, state: TaskState, outcome: dict[str, Any]) -> None:
         self._tasks.finish(task, self._presence.id, state, outcome)
 
     def _lose(self) -> None:
-        self._fail(
-            StoreError(
-                "other workers heard nothing of this one for so long that they took over its tasks (did the machine "
-                "sleep, or the database not answer?): start it again"
-            )
-        )
+        self._fail(StoreError(LOST))
 
-    def _fail(self, problem: StoreError) -> None:
+    def _fail(self, problem: Exception) -> None:
         self._room = 0
         if not self.failure.done():
             self.failure.set_exception(problem)
@@ -197,6 +212,8 @@ class TaskWorker:
         """Leave what is not done as it is."""
         if not self.failure.cancel() and not self.failure.cancelled():
             self.failure.exception()  # whoever did not wait for it need not be told
+        for run in self._runs.values():
+            run.leave()
         working = list(self._working.values())
         for work in working:
             work.cancel()
