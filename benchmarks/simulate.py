@@ -45,7 +45,7 @@ class Fleet:
     def polls(self, costs: Costs) -> float:
         """Cores of Postgres that go into looking whether there is something to do."""
         patience = min(max(1.0, self.machines / CROWD), PATIENCE)
-        looks = 12.5 + 22 / patience  # a second and worker: the engine and heartbeats; the queue
+        looks = 11 + 22 / patience  # a second and worker: the engine and heartbeats; the queue
         rows = self.machines / patience  # of the list of workers, a second and worker
         return self.machines * (looks * costs.postgres_poll + rows * costs.postgres_row)
 
