@@ -44,6 +44,7 @@ format: env
 
 bench: env
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/durable.py
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist

@@ -317,7 +317,7 @@ def main() -> None:
     measures = ["limit", "tasks", "lag", "start", "idle"]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", choices=measures, default=measures, help="some of the measures")
-    parser.add_argument("--samples", type=int, default=2, metavar="N", help="how many of each")
+    parser.add_argument("--samples", type=int, default=1, metavar="N", help="how many of each")
     parser.add_argument("--json", type=Path, default=LATEST, metavar="PATH", help="where the numbers go")
     options = parser.parse_args()
     with Server() as server, Postgres() as postgres:

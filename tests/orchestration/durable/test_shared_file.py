@@ -7,7 +7,10 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from any_agent.orchestration.durable.database import Database
+from any_agent.orchestration.durable.errors import StoreError
 
 _WRITE = "INSERT INTO aa_meta (name, value) VALUES (:name, '')"
 _READ = "SELECT name FROM aa_meta WHERE name <> 'version' ORDER BY name"
@@ -35,6 +38,11 @@ def test_what_is_written_after_another_process_came_and_went_is_there(tmp_path: 
         first.transact(lambda transaction: transaction.run(_WRITE, name="c"))
         assert visited(path) == "['a', 'b', 'c']"
         assert second.read(_READ) == [("a",), ("b",), ("c",)]
+
+
+def test_a_folder_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="Is a directory; set ANY_AGENT_DB to another file"):
+        Database(str(tmp_path)).read("SELECT 1")
 
 
 def test_the_file_is_the_users_alone(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sqlite3
@@ -67,6 +68,8 @@ class SqliteDriver:
     def connect(self, *, lazily_kept: bool) -> sqlite3.Connection:
         try:
             self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
+            if self.path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             # others of this machine have no business in the conversations. A file that is there is left alone: to close
             # it would take SQLite's locks from every other connection of this process
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))

@@ -29,6 +29,8 @@ __all__ = ("Engine",)
 #: so a change needs a `DBOS.patch`, and this stays as it is
 _SHAPE = "any-agent-1"
 _POLL_S = 0.05
+#: of the queue of what was taken over, which is looked at from then on as long as the process lives
+_QUEUE_POLL_S = 0.5
 #: each of them is a connection; its work is so short that more of them are no faster
 _CONNECTIONS = 5
 _STATES_OVER = ("SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
@@ -98,7 +100,7 @@ class Engine:
         if status.status in _STATES_OVER:
             return False
         if not self._has_queue:
-            await DBOS.register_queue_async(self._queue, polling_interval_sec=_POLL_S)
+            await DBOS.register_queue_async(self._queue, polling_interval_sec=_QUEUE_POLL_S)
             self._has_queue = True
         await DBOS.resume_workflows_async([task], queue_name=self._queue)
         return True
