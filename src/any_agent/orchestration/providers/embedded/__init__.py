@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from any_agent import embedded
 from any_agent.orchestration.providers.openai.provider import OpenAICompatibleProvider
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from any_agent.tools.define import Tool
 
 __all__ = ("EmbeddedProvider",)
+
+_SHORT = 200
 
 
 class EmbeddedProvider(OpenAICompatibleProvider):
@@ -32,10 +34,12 @@ class EmbeddedProvider(OpenAICompatibleProvider):
     def options(self, config: AgentConfig, tools: Sequence[Tool] | None = None) -> AgentOptions:
         """Everything that is needed to ask the model; its server is started if it does not run."""
         lease = embedded.hold(config.model)
-        # the small model calls tools only at temperature 0
-        temperature = 0.0 if config.temperature is None and config.model is None else config.temperature
-        place = {"model": lease.model, "base_url": lease.base_url, "api_key": lease.api_key}
-        return super().options(replace(config, **place, temperature=temperature), tools)
+        settings: dict[str, Any] = {"model": lease.model, "base_url": lease.base_url, "api_key": lease.api_key}
+        if config.model is None:
+            # the small model calls tools only at temperature 0, and once it repeats itself it does not end
+            settings["temperature"] = 0.0 if config.temperature is None else config.temperature
+            settings["max_tokens"] = config.max_tokens or _SHORT
+        return super().options(replace(config, **settings), tools)
 
 
 register_provider(EmbeddedProvider())
