@@ -64,7 +64,9 @@ class Engine:
         if _work is not None:
             raise RuntimeError("there is a worker in this process already: end it, or give it more room")
         _work = work
-        logging.getLogger("dbos").setLevel(logging.CRITICAL)  # what goes wrong is told by the runs themselves
+        log = logging.getLogger("dbos")
+        log.setLevel(logging.CRITICAL)  # what goes wrong is told by the runs themselves
+        log.handlers = [logging.NullHandler()]  # its own holds on to the standard error that was there at first
         url = self._database.url
         config: DBOSConfig = {
             "name": "any-agent",
