@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -49,6 +50,9 @@ async def _list(*, as_json: bool) -> int:
         click.echo("there are no agents: `any-agent spawn --name …` makes one", err=True)
         return 0
     show_table(_COLUMNS, [_row(record, is_abandoned=record.config.name in abandoned) for record in records])
+    at_work = [f"{worker.host} (process {worker.pid})" for worker in workers if worker.agents is None]
+    if at_work and sys.stdout.isatty():
+        click.echo(f"\nworking: {one_line(', '.join(at_work))}", err=True)
     if abandoned:
         words = "nobody works on what was interrupted: `any-agent worker` goes on with all of it"
         click.echo(f"any-agent: {words}, `any-agent attach AGENT` with one", err=True)

@@ -62,7 +62,7 @@ class Engine:
         """Begin, in the running event loop; `work` is what a run does with the id of its task."""
         global _work
         if _work is not None:
-            raise RuntimeError("there is a worker in this process already: end it, or give it more room")
+            raise RuntimeError("there is a worker in this process already: use one Agents for everything in a process, or end it")
         _work = work
         log = logging.getLogger("dbos")
         log.setLevel(logging.CRITICAL)  # what goes wrong is told by the runs themselves
