@@ -57,6 +57,7 @@ def test_snippet_runs(
     snippet: str, address: str, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(workplace)
+    monkeypatch.setenv("ANY_AGENT_DATA", str(workplace / "data"))
     program = snippet.replace("http://localhost:1234", address)
     exec(compile(program, "snippet", "exec"), {"__name__": "__main__"})
     if "print(" in program:

@@ -156,6 +156,7 @@ def test_attach_goes_on_with_what_was_interrupted_and_can_be_left_again(home: Ho
         process.kill()
         process.communicate()
         with home.open("attach", "X") as terminal:
+            terminal.wait_for("nobody else works on it, so this does; Ctrl-C leaves it where it is")
             terminal.wait_for("the answer begins again")
             backend.wait(backend.server.received(2))
             terminal.type("\x03")

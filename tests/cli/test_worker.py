@@ -69,6 +69,9 @@ def test_two_workers_share_the_work_and_one_goes_on_when_the_other_dies(home: Ho
         with working(home, "--concurrency", "3") as one, working(home, "--concurrency", "3"):
             detached = home.run("task", "--all", "hi", "--detach", "--id", "X")
             assert detached.err == ""
+            with home.open("list") as terminal:
+                assert terminal.ends() == 0
+                assert terminal.text.count("(process ") == 2
             backend.wait(backend.server.received(6))
             one.kill()
             one.wait()

@@ -12,7 +12,6 @@ import click
 
 from any_agent.cli.cards import elapsed
 from any_agent.cli.clean import cut, one_line
-from any_agent.cli.table import show_table
 from any_agent.cli.view import doing
 from any_agent.orchestration.durable.host import Agents
 
@@ -22,9 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ("show_command",)
 
-_COLUMNS = ("task", "asked", "took", "state", "prompt")
 _TASKS = 10
-_PROMPT = 60
+_PROMPT = 100
 
 
 @click.command("show")
@@ -55,15 +53,18 @@ async def _show(name: str, *, as_json: bool) -> int:
     for field, value in fields.items():
         shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         click.echo(f"{field:<14} {one_line(shown)}")
-    if tasks:
+    for task in tasks:
         click.echo()
-        show_table(_COLUMNS, [_row(task, now.get(task.id)) for task in tasks])
+        for line in _lines(task, now.get(task.id)):
+            click.echo(line)
     return 0
 
 
-def _row(task: Task, now: Event | None) -> tuple[str, ...]:
-    """A task in a line; of one that goes on, what it is doing."""
-    took = elapsed((task.finished or time.time()) - task.started) if task.started is not None else ""
-    more = task.outcome.get("error") or (now and doing(now))
-    state = f"{task.state}: {one_line(str(more))}" if more else task.state
-    return (task.id, f"{elapsed(time.time() - task.submitted)} ago", took, state, cut(str(task.prompt), _PROMPT))
+def _lines(task: Task, now: Event | None) -> list[str]:
+    """When a task was asked and how far it is, the prompt, and what is wrong."""
+    state = f"{task.state}: {words}" if now is not None and (words := doing(now)) else task.state
+    took = f", took {elapsed((task.finished or time.time()) - task.started)}" if task.started is not None else ""
+    lines = [f"{one_line(task.id)}  {state}{took}, asked {elapsed(time.time() - task.submitted)} ago"]
+    lines.append(f"  {cut(str(task.prompt), _PROMPT)}")
+    error = task.outcome.get("error")
+    return [*lines, f"  {one_line(str(error))}"] if error else lines

@@ -61,9 +61,13 @@ class Engine:
         """Begin, in the running event loop; `work` is what a run does with the id of its task."""
         global _work
         if _work is not None:
-            raise RuntimeError("there is a worker in this process already: end it, or give it more room")
+            raise RuntimeError(
+                "there is a worker in this process already: use one Agents for everything in a process, or end it"
+            )
         _work = work
-        logging.getLogger("dbos").setLevel(logging.CRITICAL)  # what goes wrong is told by the runs themselves
+        log = logging.getLogger("dbos")
+        log.setLevel(logging.CRITICAL)  # what goes wrong is told by the runs themselves
+        log.handlers = [logging.NullHandler()]  # its own holds on to the standard error that was there at first
         url = self._database.url
         config: DBOSConfig = {
             "name": "any-agent",
