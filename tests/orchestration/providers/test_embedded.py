@@ -31,7 +31,7 @@ async def test_an_agent_without_a_server_and_a_model_of_ones_own_answers(_model:
         options = provider.options(AgentConfig("small", "embedded", temperature=0.5, max_tokens=7))
         assert (options.temperature, options.max_tokens) == (0.5, 7)
         options = provider.options(AgentConfig("small", "embedded"))
-        assert (options.temperature, options.max_tokens) == (0, 200)
+        assert (options.temperature, options.max_tokens) == (0, 400)
     finally:
         kill(*servers())
 

@@ -99,7 +99,7 @@ async def test_an_agent_without_a_key_is_not_made(monkeypatch: pytest.MonkeyPatc
     ("more", "words"),
     [
         ({"base_url": "localhost:1234"}, "must begin with http:// or https://"),
-        ({"tools": ["nix:nix"]}, "^nix:nix: nix fails to import: ModuleNotFoundError"),
+        ({"tools": ["nix:nix"]}, "^tool nix:nix: nix fails to import: ModuleNotFoundError"),
         ({"temperature": -1}, "temperature must be at least 0"),
     ],
 )
