@@ -3,7 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: env test check format bench clean
+# how long `make soak` goes on
+MINUTES ?= 5
+
+.PHONY: env test check format bench soak clean
 
 env: $(STAMP)
 
@@ -30,6 +33,9 @@ format: env
 
 bench: env
 	$(BIN)/python benchmarks/run.py
+
+soak: env
+	ANY_AGENT_SOAK=$(MINUTES) $(BIN)/python -m pytest -s tests/orchestration/durable/test_soak.py
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist

@@ -15,9 +15,9 @@ _ROW = re.compile(r'"([A-E]\d+)"')
 PROMISED = [
     *(f"A{number}" for number in range(1, 33)),
     *(f"B{number}" for number in range(1, 21)),
-    *(f"C{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 17)),
+    *(f"C{number}" for number in range(1, 18)),
     *(f"D{number}" for number in range(1, 15)),
-    *(f"E{number}" for number in (1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12)),
+    *(f"E{number}" for number in range(1, 13)),
 ]
 
 
