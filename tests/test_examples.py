@@ -11,13 +11,14 @@ import re
 import signal
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from any_agent import AgentOptions, Client, Tool, ToolResult, ToolRunning, tool
-from any_agent.testing import HANG, Reply, ScriptedServer, chat_events
+from any_agent.testing import HANG, Received, Reply, ScriptedServer, chat_events
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -45,6 +46,8 @@ def say(text: str) -> Reply:
 
 async def start(example: str, *arguments: str, server: ScriptedServer) -> asyncio.subprocess.Process:
     environment = {**os.environ, "ANY_AGENT_BASE_URL": server.url, "ANY_AGENT_MODEL": "scripted"}
+    if arguments:
+        environment["ANY_AGENT_DATA"] = f"{arguments[0]}.data"
     return await asyncio.create_subprocess_exec(
         sys.executable,
         EXAMPLES / example,
@@ -212,6 +215,71 @@ async def test_copy_editor_prints_what_it_found_when_the_server_fails(letter: st
     assert code == 1
     assert "the model is gone" in err
     assert out.endswith(f"{letter}:3: spelling: 'alot' -> 'a lot'\n1 of 3 paragraphs read\n(not finished)\n")
+
+
+def about(request: Received) -> str:
+    """Which agent asks."""
+    instructions: str = request.json["messages"][0]["content"]
+    return next(name for name, words in REVIEWS.items() if words in instructions)
+
+
+#: a word of the instructions of each agent
+REVIEWS = {
+    "plot": "events",
+    "style": "style",
+    "facts": "statement",
+    "reader": "pleasure",
+    "language": "grammar",
+    "editor": "editor",
+}
+
+
+@pytest.mark.row("C14", "C15")
+async def test_reviewers_that_are_killed_in_the_middle_go_on_and_ask_nothing_twice(letter: str) -> None:
+    answers = ["plot", "facts", "language"]
+
+    def answer(request: Received) -> Reply:
+        name = about(request)
+        return say(f"the {name} is fine") if name in answers else Reply([*chat_events("Well", finish=None)[:2], HANG])
+
+    async with ScriptedServer(answer) as server:
+        process = await start("reviewers.py", letter, server=server)
+        assert process.stdout is not None
+        for _ in answers:
+            await process.stdout.readuntil(b" is fine\n")
+        await server.received(5)
+        process.kill()
+        await process.wait()
+        answers += ["style", "reader", "editor"]
+        out, err, code = await finished(await start("reviewers.py", letter, server=server))
+        again, _, _ = await finished(await start("reviewers.py", letter, server=server))
+    assert (err, code) == ("", 0)
+    assert Counter(map(about, server.requests)) == {
+        "plot": 1, "facts": 1, "language": 1, "style": 2, "reader": 2, "editor": 1,
+    }  # fmt: skip
+    assert out.endswith("── editor\nthe editor is fine\n\n")
+    assert sorted(line for line in again.splitlines() if line) == sorted(
+        line for name in REVIEWS for line in (f"── {name}", f"the {name} is fine")
+    )
+    summed_up = next(request for request in server.requests if about(request) == "editor").json["messages"][-1]
+    assert summed_up["content"] == "\n\n".join(f"# {name}\n\nthe {name} is fine" for name in list(REVIEWS)[:5])
+
+
+async def test_reviewers_say_what_is_wrong_and_try_again_when_they_are_started_again(letter: str) -> None:
+    fails = [True]
+
+    def answer(request: Received) -> Reply:
+        return Reply.json({"error": {"message": "the model is gone"}}, 404) if fails else say("fine")
+
+    async with ScriptedServer(answer) as server:
+        out, err, code = await finished(await start("reviewers.py", letter, server=server))
+        assert (out, code) == ("", 1)
+        assert err.count("the model is gone") == 5
+        assert err.endswith("some of it failed; the same command tries that again, and nothing else\n")
+        fails.clear()
+        out, err, code = await finished(await start("reviewers.py", letter, server=server))
+    assert (err, code) == ("", 0)
+    assert out.count("fine") == 6
 
 
 def sides(page: str) -> tuple[list[str], list[str]]:

@@ -28,6 +28,7 @@ ROOMS = [
     ["events"],
     ["types"],
     ["errors"],
+    ["folders"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
 

@@ -287,6 +287,8 @@ def test_options_for_a_profile_know_its_address() -> None:
     assert (options.base_url, options.temperature, options.profile) == ("http://localhost:1234/v1", 0, "lmstudio")
     with pytest.raises(ValueError, match="base_url"):
         AgentOptions.for_profile("generic", model="m")
+    with pytest.raises(ValueError, match="model"):
+        AgentOptions.for_profile("lmstudio")
 
 
 @pytest.mark.parametrize("kind", ADAPTERS)

@@ -412,6 +412,38 @@ async def test_finished_streams_leave_their_connection_to_the_next() -> None:
         assert server.connections == 1
 
 
+async def test_body_of_megabytes_arrives_whole_and_warns_of_nothing() -> None:
+    """A photograph has that size; aiohttp warns of so many bytes in one piece, which here would be an error."""
+    async with ScriptedServer(Reply(chat_events("a"))) as server, adapter_for(server) as adapter:
+        await adapter.invoke([Message("user", "é" * 2_000_000)])
+        assert server.requests[0].json["messages"][0]["content"] == "é" * 2_000_000
+        assert server.requests[0].headers["content-length"] == str(len(server.requests[0].body))
+
+
+async def test_stream_that_is_left_at_its_end_leaves_its_connection_to_the_next() -> None:
+    """Servers write the end of the body a moment after the end of the answer; a reader who has that may go."""
+    gates = [asyncio.Event() for _ in range(3)]
+    replies = [Reply([*chat_events("a"), gate]) for gate in gates]
+    async with ScriptedServer(*replies) as server, adapter_for(server) as adapter:
+        for gate in gates:
+            assert (await adapter.invoke(HI)).text == "a"
+            gate.set()
+            await asyncio.gather(*adapter._transport._draining)
+        assert server.connections == 1
+        assert server.disconnects == []
+
+
+async def test_server_that_does_not_end_the_body_is_not_waited_for() -> None:
+    async with ScriptedServer(Reply([*chat_events("a"), HANG])) as server, adapter_for(server) as adapter:
+        started = time.monotonic()
+        await adapter.invoke(HI)
+        await adapter.invoke(HI)
+        assert server.connections == 2
+        await adapter.aclose()
+        await server.disconnected(2)
+        assert time.monotonic() - started < 1
+
+
 async def test_no_task_is_left_behind() -> None:
     async with ScriptedServer(Reply([*BEGUN, HANG])) as server, adapter_for(server) as adapter:
         await _break(adapter, server)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ from any_agent import (
     estimate_tokens,
     tool,
 )
-from any_agent.testing import Received, Reply, ScriptedServer, chat_events
+from any_agent.testing import HANG, Received, Reply, ScriptedServer, chat_events
 
 WORDS = "word " * 200  # 250 tokens
 
@@ -215,10 +216,11 @@ async def test_rounds_of_a_run_are_compacted_while_it_runs() -> None:
 
 
 @pytest.mark.row("B16", "A25")
-async def test_failure_while_summarising_ends_the_turn_and_loses_nothing() -> None:
+@pytest.mark.parametrize("summary", [Reply.json({"error": {"message": "no"}}, 400), Reply(chat_events())])
+async def test_failure_while_summarising_ends_the_turn_and_loses_nothing(summary: Reply) -> None:
     def answer(request: Received) -> Reply:
         if "Summarise the conversation" in request.body.decode():
-            return Reply.json({"error": {"message": "no"}}, 400)
+            return summary
         return Reply(chat_events("ok"))
 
     async with ScriptedServer(answer) as server:
@@ -228,6 +230,28 @@ async def test_failure_while_summarising_ends_the_turn_and_loses_nothing() -> No
             [events] = await ask_all(client, 1)
             assert client.message_history == HISTORY
     assert isinstance(events[-1], Failed)
+
+
+@pytest.mark.row("B16", "A27")
+async def test_interrupt_while_summarising_loses_nothing() -> None:
+    async with ScriptedServer(Reply([HANG])) as server:
+        options = AgentOptions("", "m", server.url, max_turns=99, compaction=Summarise(window=1000))
+        async with Client(options) as client:
+            client.message_history = HISTORY
+            await client.query("go")
+            events: list[Event] = []
+
+            async def read() -> None:
+                events.extend([event async for event in client.events()])
+
+            reader = asyncio.create_task(read())
+            await asyncio.wait_for(server.received(), 5)
+            await client.interrupt()
+            await reader
+            await asyncio.wait_for(server.disconnected(), 5)
+            assert client.message_history == HISTORY
+    assert isinstance(events[-1], Failed)
+    assert events[-1].error.kind == "aborted"
 
 
 @pytest.mark.parametrize(

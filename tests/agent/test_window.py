@@ -51,6 +51,20 @@ def test_estimate_is_corrected_by_what_the_server_counts() -> None:
     assert window.tokens([*messages, *messages]) == before * 4
 
 
+@pytest.mark.row("B16", "E1")
+def test_what_a_template_adds_to_a_short_request_is_not_taken_for_the_size_of_a_word() -> None:
+    """A template with examples in it makes four tokens of each that was sent, as long as little is sent."""
+    window = Window(4096)
+    short, long = [Message("user", "hi")], [Message("user", "word " * 900)]
+    before = Window().tokens(long)
+    assert window.after(short, [], Usage(input_tokens=Window().tokens(short) + 200)) is None
+    assert window.tokens(short) == Window().tokens(short) + 200
+    assert window.tokens(long) == before + 200
+    assert window.before(long, []) is None
+    assert window.after(long, [], Usage(input_tokens=before + 200)) is None
+    assert window.tokens(long) == before + 200
+
+
 @pytest.mark.row("E1", "B17")
 @pytest.mark.parametrize("cached", [None, 4000])
 def test_server_that_reads_far_less_than_was_sent_has_dropped_something(cached: int | None) -> None:

@@ -10,5 +10,7 @@ from .support import Home
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    home = Home(tmp_path)
+    monkeypatch.setenv("ANY_AGENT_DATA", home.environment["ANY_AGENT_DATA"])
+    return home

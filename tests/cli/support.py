@@ -17,6 +17,7 @@ from typing import IO, Any
 import pexpect
 import pyte
 
+from any_agent.orchestration import AgentConfig, Agents
 from any_agent.testing import Received, Reply, ScriptedServer
 
 COMMAND = [sys.executable, "-m", "any_agent"]
@@ -87,10 +88,34 @@ class Home:
             "HOME": str(folder),
             "XDG_STATE_HOME": str(folder / "state"),
             "ANY_AGENT_CACHE": str(folder / "cache"),
+            "ANY_AGENT_DATA": str(folder / "data"),
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             "TERM": "xterm-256color",
             "LANG": "C.UTF-8",
         }
+
+    @property
+    def database(self) -> str:
+        """Where its named agents are."""
+        return str(self.folder / "data" / "agents.db")
+
+    def spawn(self, backend: Backend, *names: str, **settings: Any) -> None:
+        """Agents of a scripted server, without a process for each."""
+        self.ask(
+            *(
+                lambda agents, name=name: agents.spawn(AgentConfig(name, "openai", "scripted", backend.url, **settings))
+                for name in names
+            )
+        )
+
+    def ask(self, *questions: Callable[[Agents], Coroutine[Any, Any, Any]]) -> list[Any]:
+        """What a program hears of the agents."""
+
+        async def ask() -> list[Any]:
+            async with Agents(self.database) as agents:
+                return [await question(agents) for question in questions]
+
+        return asyncio.run(ask())
 
     def start(self, *arguments: str, stdin: int | IO[bytes] = subprocess.DEVNULL, **variables: str) -> Process:
         return subprocess.Popen(
@@ -112,6 +137,19 @@ class Home:
 
 
 Process = subprocess.Popen[bytes]
+
+
+@contextmanager
+def working(home: Home, *arguments: str) -> Iterator[Process]:
+    """A worker, as long as this is open."""
+    worker = home.start("worker", *arguments)
+    assert worker.stderr is not None
+    assert b"working on the tasks in" in worker.stderr.readline()
+    try:
+        yield worker
+    finally:
+        worker.kill()
+        worker.communicate()
 
 
 class Result:

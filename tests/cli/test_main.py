@@ -12,7 +12,10 @@ from any_agent.testing import Reply, chat_events
 
 from .support import COMMAND, Home, serving
 
-HEAVY = ("asyncio", "openai", "aiohttp", "rich", "prompt_toolkit", "msgspec", "any_agent.agent", "any_agent.adapters")
+HEAVY = (
+    *("asyncio", "openai", "aiohttp", "rich", "prompt_toolkit", "msgspec", "sqlite3", "dbos"),
+    *("any_agent.agent", "any_agent.adapters", "any_agent.orchestration"),
+)
 
 
 def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -28,12 +31,11 @@ def test_help_lists_the_commands_and_imports_none_of_them() -> None:
     )
     result = python(program)
     assert result.returncode == 0
-    assert [line.split()[0] for line in result.stdout.partition("Commands:")[2].splitlines() if line] == [
-        "run",
-        "chat",
-        "models",
-        "doctor",
-        "profiles",
+    sections = [section.splitlines() for section in result.stdout.partition("Ask:")[2].split("\n\n")]
+    assert [[line.split()[0] for line in lines if line.startswith("  ")] for lines in sections] == [
+        ["run", "chat"],
+        ["spawn", "task", "list", "show", "history", "attach", "cancel", "stop", "worker"],
+        ["models", "doctor", "profiles"],
     ]
     assert result.stderr.strip() == "[]"
 
@@ -121,6 +123,18 @@ def test_a_terminal_that_knows_few_characters_gets_an_answer(home: Home) -> None
             "run", "hi", "-m", "x", "--base-url", backend.url, PYTHONIOENCODING="ascii", PYTHONUTF8="0"
         )
         assert process.communicate() == (b"na?ve ?\n", b"")
+
+
+def test_states_of_tools_can_be_told_apart_in_ascii(home: Home) -> None:
+    calls = [
+        {"id": name, "function": {"name": name, "arguments": '{"city": "Oslo"}'}} for name in ("get_weather", "broken")
+    ]
+    with serving(Reply(chat_events(tool_calls=calls, finish="tool_calls")), Reply(chat_events("42"))) as backend:
+        tools = ("--tool", "weather:get_weather", "--tool", "weather:broken")
+        arguments = ("run", "hi", "-m", "x", "--base-url", backend.url, *tools)
+        result = home.run(*arguments, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+        signs = {line.split()[0] for line in result.err.splitlines() if not line.startswith(" ")}
+        assert signs == {"*", "+", "x"}
 
 
 def test_closed_outputs_are_no_error(home: Home) -> None:

@@ -6,7 +6,9 @@ import asyncio
 import base64
 import json
 import signal
+import socket
 import subprocess
+import threading
 from typing import Any
 
 import pytest
@@ -175,6 +177,21 @@ def test_a_server_that_is_down_is_one_line(home: Home) -> None:
     complaint = home.run("run", "hi", "-m", "x", "--base-url", url).complaint
     assert "Nothing listens at" in complaint
     assert complaint == home.run("run", "hi", "--base-url", url).complaint
+
+
+@pytest.mark.row("C16")
+def test_a_port_that_another_program_has_is_one_line(home: Home) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def greet() -> None:
+            connection, _ = other.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
+
+        threading.Thread(target=greet, daemon=True).start()
+        url = f"http://127.0.0.1:{other.getsockname()[1]}/v1"
+        assert "does not speak HTTP" in home.run("run", "hi", "-m", "x", "--base-url", url).complaint
 
 
 def test_attempts_that_failed_are_told_when_one_succeeds(home: Home) -> None:

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from any_agent.embedded import Lease
-from any_agent.embedded.folder import ServerFolder, Status, cache_folder
+from any_agent.embedded.folder import ServerFolder, Status
+from any_agent.folders import user_folder
 
 STUB = Path(__file__).with_name("stub")
 
@@ -91,13 +92,13 @@ def holder(model: str | None = None) -> Iterator[Holder]:
 
 def folder() -> ServerFolder:
     """The folder of the only server that there was in this cache."""
-    (path,) = (cache_folder() / "servers").iterdir()
+    (path,) = (user_folder("cache") / "servers").iterdir()
     return ServerFolder(path)
 
 
 def status() -> Status | None:
     """What the only server says of itself, if it says something."""
-    places = list((cache_folder() / "servers").glob("*"))
+    places = list((user_folder("cache") / "servers").glob("*"))
     return ServerFolder(places[0]).read() if places else None
 
 
@@ -108,7 +109,7 @@ def wait_for_stage(stage: str) -> Status:
 
 def servers(program: str = "any_agent.embedded.") -> list[int]:
     """The processes that run such a program with this cache."""
-    cache = f"ANY_AGENT_CACHE={cache_folder()}".encode()
+    cache = f"ANY_AGENT_CACHE={user_folder('cache')}".encode()
     found: list[int] = []
     for place in Path("/proc").glob("[0-9]*"):
         try:
@@ -132,7 +133,7 @@ def wait_until(condition: Callable[[], Any], seconds: float = 20) -> Any:
 
 def starts() -> int:
     """How often the stub was started in this cache."""
-    return (cache_folder() / "starts").read_text().count("\n")
+    return (user_folder("cache") / "starts").read_text().count("\n")
 
 
 def open_leases() -> int:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from any_agent import embedded
+from any_agent import AgentOptions, embedded
 from any_agent.embedded import EmbeddedError, Lease, client
 from any_agent.embedded.folder import Status
 from any_agent.embedded.settings import Settings
@@ -116,6 +116,34 @@ def test_lease_that_is_held_is_one_however_often_it_is_asked_for(gguf: str) -> N
     assert open_leases() == 1
     assert Address.of(last).ask() == 200
     last.close()
+
+
+def test_options_of_the_profile_hold_one_server(gguf: str) -> None:
+    options = AgentOptions.for_profile("embedded", model=gguf, system_prompt="Be brief.")
+    again = AgentOptions.for_profile("embedded", model=gguf, temperature=0.2)
+    assert (options.model, options.profile, options.temperature, again.temperature) == ("tiny", "embedded", 0.7, 0.2)
+    assert Address(options.base_url, options.api_key).ask() == 200
+    assert again.base_url == options.base_url
+    assert open_leases() == 1
+    embedded.hold(gguf).close()
+
+
+def test_options_of_the_profile_with_an_address_start_nothing() -> None:
+    options = AgentOptions.for_profile("embedded", model="m", base_url="http://127.0.0.1:9/v1")
+    assert options.base_url == "http://127.0.0.1:9/v1"
+    assert not servers()
+
+
+@pytest.mark.row("C16")
+def test_options_for_a_file_that_is_no_model_are_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(EmbeddedError, match=r"notes\.txt is not a GGUF file"):
+        AgentOptions.for_profile("embedded", model=str(tmp_path / "notes.txt"))
+
+
+def test_small_model_is_asked_at_temperature_0() -> None:
+    lease = Lease("http://127.0.0.1:9/v1", "key", "smollm2", None)
+    assert AgentOptions("Be brief.", **lease.settings).temperature == 0
 
 
 def test_other_settings_are_another_server(gguf: str, tmp_path: Path) -> None:

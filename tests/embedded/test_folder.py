@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from any_agent.embedded import EmbeddedError
-from any_agent.embedded.folder import ServerFolder, Status, cache_folder, private_folder, try_lock
+from any_agent.embedded.folder import ServerFolder, Status, private_folder, try_lock
+from any_agent.folders import user_folder
 from embedded.processes import wait_until
 
 READY = Status("ready", 1, address="http://127.0.0.1:1", key="s3cret")
@@ -38,7 +39,7 @@ def test_cache_is_where_the_system_wants_it(
     for name, value in {"HOME": "/home/ann", **variables}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "platform", system)
-    assert str(cache_folder()) == expected
+    assert str(user_folder("cache")) == expected
 
 
 def test_private_folder_is_closed_to_others(tmp_path: Path) -> None:
@@ -136,4 +137,6 @@ def test_last_words_are_the_end_of_the_log(tmp_path: Path) -> None:
     folder = ServerFolder(tmp_path)
     assert folder.last_words() == ""
     folder.log.write_text("\n".join(f"line {number}" for number in range(5000)))
-    assert folder.last_words() == "".join(f"\n  line {number}" for number in range(4988, 5000))
+    assert folder.last_words() == "\nThe end of its log:" + "".join(
+        f"\n  line {number}" for number in range(4988, 5000)
+    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,30 @@ async def test_default_model_calls_a_tool_and_answers() -> None:
             (model,) = await adapter.list_models()
             assert (model.id, model.context_window) == ("smollm2", 4096)
         assert folder().log.read_text() == ""
+
+
+def test_profile_alone_gives_an_agent_that_runs() -> None:
+    """The server is there while the program runs, and no longer."""
+    program = """
+import asyncio
+from any_agent import AgentOptions, Client, tool
+
+@tool
+def get_weather(city: str) -> str:
+    "Get the current weather for a city"
+    return f"sunny in {city}"
+
+async def main():
+    options = AgentOptions.for_profile("embedded", tools=[get_weather], auto_execute_tools=True)
+    async with Client(options) as client:
+        await client.query("What is the weather in Paris?")
+        print([event.output async for event in client.events() if event.type == "tool_result"])
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("['sunny in Paris']\n", "")
+    wait_until(lambda: not servers())
 
 
 @pytest.mark.row("E6")
@@ -107,11 +133,29 @@ def test_another_gguf_keeps_its_own_template_and_has_the_window_that_was_asked_f
 
 
 @pytest.mark.row("C16")
+def test_too_little_memory_is_one_clear_error() -> None:
+    """The server inherits how much its client may have."""
+    program = """
+import resource
+from any_agent import embedded
+
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+try:
+    embedded.lease(context=100_000)
+except embedded.EmbeddedError as error:
+    print(str(error).splitlines()[0])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "insufficient memory" in done.stdout
+    assert done.stdout.endswith("; take a smaller model or context\n")
+
+
+@pytest.mark.row("C16")
 def test_damaged_gguf_is_one_clear_error_with_the_words_of_llama_cpp(tmp_path: Path) -> None:
     path = tmp_path / "half.gguf"
     with (PACKAGE / GGUF).open("rb") as whole:
         path.write_bytes(whole.read(3_000_000))
-    with pytest.raises(EmbeddedError, match=r"half\.gguf could not load it; it may be damaged") as error:
+    with pytest.raises(EmbeddedError, match=r"half\.gguf could not load it \(.*corrupted or incomplete\)") as error:
         embedded.lease(path)
     assert "model is corrupted or incomplete" in str(error.value)
     assert "Traceback" not in str(error.value)

@@ -31,9 +31,10 @@ def test_replaced_file_is_another_server(gguf: str) -> None:
     assert settings.folder().path != before
 
 
-def test_window_without_tokens_is_refused(gguf: str) -> None:
-    with pytest.raises(ValueError, match="context must be at least 1; it is 0"):
-        Settings.of(gguf, 0)
+@pytest.mark.parametrize("context", [0, 2**30])
+def test_window_that_cannot_be_is_refused(gguf: str, context: int) -> None:
+    with pytest.raises(ValueError, match=f"context must be at least 1, and at most 1073741823; it is {context}"):
+        Settings.of(gguf, context)
 
 
 @pytest.mark.row("C16")

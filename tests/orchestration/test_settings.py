@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from any_agent.orchestration.settings import ProviderAlias, config_folder, find_alias, load_settings, resolve
+from any_agent.folders import user_folder
+from any_agent.orchestration.settings import ProviderAlias, find_alias, load_settings, resolve
 
 KEY = "sk-proj-a1B2c3D4e5F6g7H8"
 WHOLE = """
@@ -204,11 +205,11 @@ def test_without_an_alias_the_provider_has_to_be_named() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the folders of Linux")
 def test_the_settings_are_where_the_system_keeps_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert config_folder() == Path(os.environ["ANY_AGENT_CONFIG"])
+    assert user_folder("config") == Path(os.environ["ANY_AGENT_CONFIG"])
     monkeypatch.setenv("ANY_AGENT_CONFIG", "~/mine")
-    assert config_folder() == tmp_path / "mine"
+    assert user_folder("config") == tmp_path / "mine"
     monkeypatch.delenv("ANY_AGENT_CONFIG")
     monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
-    assert config_folder() == tmp_path / ".config" / "any-agent"
+    assert user_folder("config") == tmp_path / ".config" / "any-agent"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
-    assert config_folder() == tmp_path / "xdg" / "any-agent"
+    assert user_folder("config") == tmp_path / "xdg" / "any-agent"

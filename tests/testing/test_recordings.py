@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ def add(a: float, b: float) -> float:
 
 def model(request: Received) -> Reply:
     """Something like a model: it calls the tool, then says what it gave."""
+    if request.method == "GET":
+        return Reply.json({"error": {"message": "nothing here"}}, 404)
     last = request.json["messages"][-1]
     if last["role"] == "tool":
         return Reply(chat_events("It is ", str(last["content"])))
@@ -58,6 +61,17 @@ async def test_recorded_conversation_is_replayed_through_the_same_program(tmp_pa
     async with ScriptedServer(recorded(tmp_path)) as server:
         second = await converse(server, prompts, system="Be polite.")
     assert isinstance(second[-1], Done)
+    assert told(second) == [item for item in told(first) if item[0] != "notice"]
+
+
+@pytest.mark.row("E8")
+async def test_long_conversation_is_replayed_in_its_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("any_agent.transport.tape._counter", itertools.count(8))
+    prompts = [f"prompt {number}" for number in range(8)]
+    async with ScriptedServer(model) as server:
+        first = await converse(server, prompts, record_to=tmp_path)
+    async with ScriptedServer(recorded(tmp_path)) as server:
+        second = await converse(server, prompts)
     assert told(second) == [item for item in told(first) if item[0] != "notice"]
 
 

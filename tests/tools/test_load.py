@@ -79,3 +79,9 @@ def test_a_name_without_a_tool_says_what_is_wrong(name: str, words: str) -> None
     with pytest.raises(ValueError, match="^" + re.escape(f"{name}: ")) as problem:
         load_tool(name)
     assert words in str(problem.value)
+
+
+def test_a_worker_that_loads_its_tools_for_each_task_looks_into_a_folder_once(folder: Path) -> None:
+    for _ in range(3):
+        load_tool("some_tools:plain")
+    assert sys.path.count(str(folder)) == 1

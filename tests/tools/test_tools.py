@@ -7,7 +7,7 @@ import enum
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Optional
 
@@ -32,6 +32,9 @@ class Place:
 class Person(BaseModel):
     name: str
     age: int
+
+
+def unread(a: Elsewhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
 
 # ---- definitions
@@ -155,6 +158,10 @@ def test_parameter_without_a_type_is_refused_with_what_to_write() -> None:
 
     with pytest.raises(TypeError, match="without a JSON Schema"):
         tool(strange)
+    with pytest.raises(TypeError, match="the parameter 'a' has a type without a JSON Schema"):
+        tool("strange", "", {"a": threading.Thread})
+    with pytest.raises(TypeError, match=r"'unread' cannot be read: name 'Elsewhere' .* top of the module"):
+        tool(unread)
 
 
 def test_pydantic_is_not_imported_by_tools() -> None:
@@ -328,10 +335,17 @@ async def test_progress_comes_from_generators_and_from_the_context() -> None:
             yield number
 
     @tool
+    def letters(text: str) -> Iterator[str]:
+        yield from text
+
+    @tool
     def in_thread(context: ToolContext) -> str:
         context.progress("half")
         return context.tool_use_id
 
+    assert await letters.execute({"text": "abc"}, ToolContext("letters", on_progress=told.append)) == "c"
+    assert told == ["a", "b", "c"]
+    told.clear()
     assert await count.execute({"to": 3}, ToolContext("count", on_progress=told.append)) == 2
     context = ToolContext("in_thread", tool_use_id="c1", on_progress=told.append)
     assert await in_thread.execute({}, context) == "c1"
@@ -339,6 +353,31 @@ async def test_progress_comes_from_generators_and_from_the_context() -> None:
     assert told == [0, 1, 2, "half"]
     context.progress("too late")
     assert told == [0, 1, 2, "half"]
+
+
+@pytest.mark.row("E10")
+async def test_progress_of_a_thread_that_comes_after_the_end_is_not_told() -> None:
+    told: list[Any] = []
+    context = ToolContext("t", on_progress=told.append)
+    await asyncio.to_thread(context.progress, 1)
+    assert told == [1]
+    thread = threading.Thread(target=context.progress, args=[2])
+    thread.start()
+    thread.join()
+    context.cancelled = True
+    await asyncio.sleep(0)
+    assert told == [1]
+
+
+@pytest.mark.row("E10")
+def test_progress_after_the_event_loop_has_ended_is_nobodys() -> None:
+    async def make() -> ToolContext:
+        return ToolContext("t", on_progress=print)
+
+    context = asyncio.run(make())
+    thread = threading.Thread(target=context.progress, args=[1])
+    thread.start()
+    thread.join()
 
 
 async def test_cancelled_tool_can_see_it() -> None:

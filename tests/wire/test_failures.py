@@ -310,6 +310,22 @@ def test_what_groq_could_not_parse_is_kept() -> None:
     assert error.retryable
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b'{"detail":"Not Found"}',
+        b"<html><h1>404 Not Found</h1></html>",
+        b"404 page not found",
+        b'{"error":{"message":"File Not Found","type":"not_found_error","code":404}}',
+        b'{"error":"Unexpected endpoint or method. (POST /chat/completions)"}',
+    ],
+)
+def test_path_that_is_not_there_may_be_a_wrong_address(body: bytes) -> None:
+    assert "is base_url right?" in str(classify_body(404, body))
+    assert "is base_url right?" not in str(classify_body(404, b'{"error":{"message":"No endpoints support tools."}}'))
+
+
 @pytest.mark.row("http_404")
 def test_a_missing_model_says_what_to_do() -> None:
     body = b'{"error": "model not found"}'

@@ -22,6 +22,8 @@ from any_agent.types import (
 )
 from any_agent.wire.history import MessageLike, parse_message, prepare, result_text
 
+from .support import seconds
+
 GENERIC = Profile("generic")
 ALTERNATING = Profile("alternating", alternate_roles=True, bridge_turns=True)
 IMAGE = ImageBlock.from_bytes(b"GIF89a")
@@ -399,3 +401,15 @@ def test_a_result_that_contains_itself_is_text() -> None:
     assert isinstance(result_text(deep)[0], str)
     while deep:
         deep = deep.pop()
+
+
+@pytest.mark.row("D6")
+def test_names_of_tools_are_found_in_a_time_that_grows_with_the_history() -> None:
+    messages: list[Message] = []
+    for number in range(4000):
+        call = ToolUseBlock("call_0", f"tool_{number}", {})
+        messages += [Message("assistant", [call]), Message("tool", [ToolResultBlock(call.id, "x")])]
+    history = prepare(messages, Profile("p"))
+    results = [block for message in history.messages for block in message.content if isinstance(block, ToolResultBlock)]
+    assert seconds(lambda: [history.tool_name(result) for result in results]) < 1
+    assert [history.tool_name(result) for result in results] == [f"tool_{number}" for number in range(4000)]

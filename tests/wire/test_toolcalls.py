@@ -284,6 +284,25 @@ def test_arguments_may_be_an_object() -> None:
     assert ToolInputDelta("a", '{"q": "ü"}') in events
 
 
+@pytest.mark.row("C9")
+@pytest.mark.parametrize(
+    ("arguments", "wrote"),
+    [
+        ('{"q":"a"}', '{"q":"a"}'),
+        ("{'q': 'a',}", "{'q': 'a',}"),
+        ({"q": "a"}, None),
+        (None, None),
+        ('{"q": "a"}{"q": "b"}', None),
+    ],
+)
+def test_a_call_keeps_what_the_model_wrote_if_that_was_the_text_of_this_call(
+    arguments: object, wrote: str | None
+) -> None:
+    call = blocks(CallPiece(0, "a", "search", arguments))[0]
+    assert isinstance(call, ToolUseBlock)
+    assert call.arguments == wrote
+
+
 @pytest.mark.row("tc_args_cumulative")
 def test_cumulative_arguments_replace_each_other() -> None:
     texts = ["{", '{"q"', '{"q": "x', '{"q": "x"}', '{"q": "x"}']

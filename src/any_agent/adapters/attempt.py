@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ("Attempt", "stopped")
 
-#: how long to wait for the end of a body whose answer is complete, so that its connection can serve again
-_DRAIN_S = 0.05
 #: an answer that came in less time came all at once: that is no speed
 _MEASURABLE_S = 0.005
 _SHOWN = (TextDelta, ThinkingDelta, ToolInputStart)
@@ -65,6 +61,7 @@ class Attempt:
         watch, decoder, limit = self._watch, self._decoder, self._timeouts.first_byte
         self._started = time.monotonic()
         reply: Reply | None = None
+        is_whole = True
         expected: tuple[type[Exception], ...] = (ProviderError, Closed, TimeoutError)
         try:
             reply = await watch.wait(self._transport.open("POST", self._path, self._body), limit)
@@ -87,17 +84,16 @@ class Attempt:
                     self._observe(events)
                     if events:
                         yield events
-            with contextlib.suppress(TimeoutError, *reply.errors):
-                async with asyncio.timeout(_DRAIN_S):
-                    while await read():
-                        pass
+            await reply.drain()
         except expected as problem:
+            is_whole = False
             events = self._broken_off(problem, has_reply=reply is not None)
             self._observe(events)
             yield events
         finally:
             if reply is not None:
-                await reply.aclose()
+                release = reply.release if self.ended and is_whole else None
+                await (release or reply.aclose)()
 
     def _observe(self, events: list[Event]) -> None:
         """Note when the answer begins and ends, and add to the events what a clock can."""

@@ -22,7 +22,7 @@ from any_agent.adapters.probe import Answer, Interview, find_servers
 from any_agent.adapters.refusals import refuses_tools
 from any_agent.errors import ProviderError
 from any_agent.profiles import get_profile, guess_profile
-from any_agent.types import ToolSpec
+from any_agent.types import ToolSpec, ToolUseBlock
 from any_agent.wire.cumulative import CumulativeText
 from any_agent.wire.values import as_object, read_json
 
@@ -169,8 +169,10 @@ class _Subject:
             yield _usage(first)
 
     async def _reachable(self, error: ProviderError | None) -> Check:
-        where = f"{self._profile.name} at {self._adapter.base_url}"
-        if self._found is not None and self._found.profile != self._profile.name:
+        name = self._profile.name
+        where = f"{name} at {self._adapter.base_url}"
+        # nothing tells an embedded server from any other llama.cpp
+        if self._found is not None and self._found.profile not in (name, "llamacpp" if name == "embedded" else name):
             where += f", though it looks like {self._found.profile}"
         if error is None or error.kind in ("auth", "model_loading"):
             return Check("reachable", "ok", where)
@@ -194,7 +196,7 @@ class _Subject:
             found = f"{'the key is refused' if key else 'a key is wanted'}: {error.message}"
             return Check("key", "failed", found, "name the variable that holds the key: --api-key-env NAME")
         if error is not None and error.status_code is None:
-            return Check("key", "unknown", "the server did not answer")
+            return Check("key", "unknown", "no answer came that would show it")
         return Check("key", "ok", "accepted" if key else "none is needed")
 
     def _choice(self) -> str | None:
@@ -269,7 +271,9 @@ class _Subject:
         calls = [call for call in answer.response.tool_calls if call.name == _WEATHER.name]
         good = [call for call in calls if isinstance(call.input.get("city"), str)]
         if not good:
-            found = f"the model's call cannot be used ({answer.attempts[0]}); it is told so, and may mend it"
+            made = answer.attempts[0]
+            what = f"{made.name}({made.input})" if isinstance(made, ToolUseBlock) else made.error
+            found = f"the model's call cannot be used ({what}); it is told so, and may mend it"
             return Check("tool call", "limited", found, _BETTER)
         self._calls_with = how
         repaired = answer.notice("arguments_repaired")

@@ -81,6 +81,7 @@ _ADVICE: dict[str, dict[str, str]] = {
     },
     "window": {
         "llamacpp": "start llama-server with a larger -c (its slots, -np, share it)",
+        "embedded": "ask for more: embedded.server(context=…)",
         "vllm": "start vLLM with a larger --max-model-len",
         "sglang": "start SGLang with a larger --context-length",
         "ollama": "give num_ctx=… with each request, or start Ollama with OLLAMA_CONTEXT_LENGTH=…",

@@ -35,17 +35,26 @@ class EventStream:
 
     async def __anext__(self) -> Event:
         ready = self._ready
-        while not ready:
-            self._waiting = True
-            try:
-                ready.extend(await anext(self._batches))
-            finally:
-                self._waiting = False
+        if not ready:
+            ready.extend(await self.batch())
+            if not ready:
+                raise StopAsyncIteration
         event = ready.popleft()
         self._seq += 1
         # events are frozen for those who read them; this is their one writer
         _set(event, "seq", self._seq)
         return event
+
+    async def batch(self) -> list[Event]:
+        """What came since the last time, at least one event; none at the end. Whoever takes batches numbers them."""
+        self._waiting = True
+        try:
+            async for events in self._batches:
+                if events:
+                    return events
+        finally:
+            self._waiting = False
+        return []
 
     async def __aenter__(self) -> EventStream:
         return self

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from any_agent.agent.hooks import Allow, Deny, Hooks, PostToolUseEvent, PreToolUseEvent
 from any_agent.events import Event, ToolProgress, ToolResult, ToolRunning
@@ -15,7 +16,6 @@ from any_agent.tools.run import execute
 from any_agent.tools.validate import InvalidArguments, checked_arguments
 from any_agent.types import ImageBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from any_agent.wire.history import result_text
-from any_agent.wire.values import as_list
 
 if TYPE_CHECKING:
     from any_agent.agent.results import LongResults
@@ -105,6 +105,7 @@ class CallRunner:
         # to read on in a result is no new deed
         if self.can_use_tool is None or call.name == self.long_results.tool.name:
             return None, arguments
+        await self.settle()  # whoever is asked must have seen what for
         self.emit(ToolRunning(call.id, call.name, arguments, waiting_for_approval=True))
         answer = self.can_use_tool(call.name, arguments, context)
         decision: Any = await answer if inspect.isawaitable(answer) else answer
@@ -125,7 +126,13 @@ class CallRunner:
             if limit is not None and time.monotonic() - started >= limit:
                 return f"{tool.name} did not finish within {limit:g} seconds", True
             return f"{tool.name} failed: TimeoutError: {problem}", True
-        except Exception as problem:  # one of the two places where a failure of any kind becomes a result
+        except asyncio.CancelledError as problem:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # nobody stopped the run: the tool has cancelled something of its own
+            return f"{tool.name} failed: {type(problem).__name__}: {problem}", True
+        except (Exception, SystemExit) as problem:  # one of the two places where any failure becomes a result
             return f"{tool.name} failed: {type(problem).__name__}: {problem}", True
 
 
@@ -140,10 +147,15 @@ def visible_result(output: Any) -> str | list[TextBlock | ImageBlock]:
             return bytes(output).decode("utf-8", "replace")
     if isinstance(output, ImageBlock):
         return [output]
-    items = as_list(output)
-    if items and all(isinstance(item, TextBlock | ImageBlock) for item in items):
-        return [TextBlock(_unicode(item.text)) if isinstance(item, TextBlock) else item for item in items]
+    items = list(cast("list[Any]", output)) if isinstance(output, list | tuple) else []
+    is_shown = any(isinstance(item, TextBlock | ImageBlock) for item in items)
+    if is_shown and all(isinstance(item, TextBlock | ImageBlock | str) for item in items):
+        return [item if isinstance(item, ImageBlock) else _words(item) for item in items]
     return _unicode(result_text(output)[0])
+
+
+def _words(item: TextBlock | str) -> TextBlock:
+    return TextBlock(_unicode(item if isinstance(item, str) else item.text))
 
 
 def _unicode(text: str) -> str:

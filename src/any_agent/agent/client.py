@@ -21,6 +21,7 @@ from any_agent.events import Done, Event, Failed, TextDelta, ThinkingDelta, Tool
 from any_agent.types import Block, LLMResponse, Message, TextBlock, ThinkingBlock, ToolResultBlock, Usage
 from any_agent.wire.history import MessageLike, parse_message
 from any_agent.wire.openai_request import openai_messages
+from any_agent.wire.values import as_list
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -49,12 +50,13 @@ class Client:
         self._client: AsyncOpenAI | None = options.client
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
-        self._prompts = 0
         self._usage: Usage | None = None
         self._response: LLMResponse | None = None
         #: what the next reading sends: a prompt, or `None` to go on from what is there
         self._prompt: Message | None = None
-        self._has_query = False
+        #: whether that is a turn of the user, and not a part of one
+        self._counts = False
+        #: the turn that waits to be read, or is read, or was the last
         self._turn: Turn | None = None
 
     async def __aenter__(self) -> Client:
@@ -65,6 +67,7 @@ class Client:
 
     async def aclose(self) -> None:
         """Stop what is going on, and close all connections; the history can still be read."""
+        self._check_loop()
         await self.interrupt()
         self._is_closed = True
         adapter, self._adapter = self._adapter, None
@@ -137,12 +140,15 @@ class Client:
     async def query(self, prompt: str | list[Block]) -> None:
         """Say something; it is sent when the answer is read. An empty prompt goes on, as `resume()` does."""
         self._check_usable()
+        blocks = as_list(prompt)
+        if not isinstance(prompt, str) and not (prompt == blocks and all(isinstance(item, Block) for item in blocks)):
+            raise TypeError(f"a prompt is a string, or a list of blocks such as TextBlock(…); it is {prompt!r:.200}")
         await self.interrupt()
         if not prompt:
             await self.resume()
             return
         continues = bool(self._conversation.waiting or self._conversation.open_calls())
-        if not continues and self._prompts >= self.options.max_turns:
+        if not continues and self.turn_count >= self.options.max_turns:
             raise MaxTurnsExceeded(
                 f"this conversation has had its {self.options.max_turns} prompts: set AgentOptions(max_turns=…) higher"
             )
@@ -152,20 +158,24 @@ class Client:
             raise PromptBlocked(decision.reason)
         if decision is not None:
             prompt = decision.value
-        self._prompt = Message("user", prompt) if prompt else None
-        self._prompts += 0 if continues else 1
-        self._has_query = True
+        self._begin(Message("user", prompt) if prompt else None, counts=not continues)
 
     async def resume(self) -> None:
         """Go on from what is there: results that were added, or a turn that was broken off."""
         self._check_usable()
         await self.interrupt()
-        self._prompt = None
-        self._has_query = True
+        self._begin(None, counts=False)
+
+    def _begin(self, prompt: Message | None, *, counts: bool) -> None:
+        self._prompt, self._counts = prompt, counts
+        self._turn = Turn(self._note_done)
 
     def add_tool_result(self, tool_call_id: str, content: Any, is_error: bool = False) -> _Noted:
         """Answer a call of the latest response. Works with and without `await`."""
-        known = self._conversation.open_calls() | {call.id for call in (self._turn.calls if self._turn else [])}
+        known = self._conversation.open_calls()
+        turn = self._turn
+        if turn is not None and not turn.ended and not self.options.auto_execute_tools:
+            known |= {call.id for call in turn.calls}
         known -= {result.tool_use_id for result in self._conversation.waiting}
         if tool_call_id not in known:
             waiting = ", ".join(sorted(known)) or "none"
@@ -175,64 +185,71 @@ class Client:
 
     async def interrupt(self) -> None:
         """Stop at once: the connection is dropped, tools are cancelled, and the client can go on."""
-        if self._turn is not None:
+        if self._turn is not None and not self._turn.ended:
+            self._check_loop()
             await self._turn.interrupt()
-            self._turn = None
 
     async def receive_messages(self) -> AsyncGenerator[Block, None]:
         """The answer as blocks: text and thoughts piece by piece, calls, and results of tools that ran.
 
         It ends quietly at an interrupt, and raises whatever else goes wrong.
         """
-        events = self.events()
+        turn = self._start()
         try:
-            async for event in events:
-                if isinstance(event, TextDelta):
-                    yield TextBlock(event.text)
-                elif isinstance(event, ThinkingDelta):
-                    yield ThinkingBlock(event.text)
-                elif isinstance(event, ToolCall):
-                    yield event.block
-                elif isinstance(event, ToolResult):
-                    yield ToolResultBlock(event.id, event.output, event.is_error)
-                elif isinstance(event, Failed) and event.error.kind != "aborted":
-                    raise event.error
-        finally:
-            await events.aclose()
-
-    async def events(self) -> AsyncGenerator[Event, None]:
-        """The same turn in full detail; the last event is `Done` or `Failed`."""
-        self._check_usable()
-        if self._turn is not None and not self._turn.ended:
-            raise AgentSDKError("this turn is being read already: only one loop can read it")
-        if not self._has_query:
-            raise AgentSDKError("there is nothing to read: call `await client.query(…)` first")
-        self._has_query = False
-        turn = self._turn = Turn()
-        turn.start(self._run(turn))
-        try:
-            async for event in turn:
-                if isinstance(event, Done):
-                    self._note_done(event)
-                yield event
+            while batch := await turn.batch():
+                for event in batch:
+                    if isinstance(event, TextDelta):
+                        yield TextBlock(event.text)
+                    elif isinstance(event, ThinkingDelta):
+                        yield ThinkingBlock(event.text)
+                    elif isinstance(event, ToolCall):
+                        yield event.block
+                    elif isinstance(event, ToolResult):
+                        yield ToolResultBlock(event.id, event.output, event.is_error)
+                    elif isinstance(event, Failed) and event.error.kind != "aborted":
+                        raise event.error
         finally:
             await turn.aclose()
 
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """The same turn in full detail; the last event is `Done` or `Failed`."""
+        turn = self._start()
+        try:
+            while batch := await turn.batch():
+                for event in batch:
+                    yield event
+        finally:
+            await turn.aclose()
+
+    def _start(self) -> Turn:
+        """Start the turn that waits to be read."""
+        self._check_usable()
+        turn = self._turn
+        if turn is None or turn.ended:
+            raise AgentSDKError("there is nothing to read: call `await client.query(…)` first")
+        if turn.started:
+            raise AgentSDKError("this turn is being read already: only one loop can read it")
+        turn.start(self._run(turn))
+        return turn
+
     async def _run(self, turn: Turn) -> None:
-        prompt, self._prompt = self._prompt, None
         options = self.options
         output = OutputType(options.output_type) if options.output_type is not None else None
-        await run_turn(
-            LocalSteps(options, self._connected(), self._conversation, self._hooks, output, turn),
-            turn.emit,
-            history=self._conversation.everything(),
-            prompt=prompt,
-            limits=Limits(options.auto_execute_tools, options.max_tool_iterations, options.loop_guard),
-            output=output,
-        )
+        steps = LocalSteps(options, self._connected(), self._conversation, self._hooks, output, turn)
+        try:
+            await run_turn(
+                steps,
+                turn.emit,
+                history=self._conversation.everything(),
+                prompt=self._prompt,
+                limits=Limits(options.auto_execute_tools, options.max_tool_iterations, options.loop_guard),
+                output=output,
+            )
+        finally:
+            # a prompt that got no answer is not in the history, and may be sent again
+            self.turn_count += self._counts and steps.has_appended
 
     def _note_done(self, event: Done) -> None:
-        self.turn_count += 1
         self._response = event.response
         usage = event.usage
         if usage is not None:
@@ -242,10 +259,14 @@ class Client:
             total.total_tokens = (total.total_tokens or 0) + (usage.total_tokens or 0)
 
     def _check_usable(self) -> None:
-        """Connections belong to one event loop, and end with `aclose()`."""
-        loop = asyncio.get_running_loop()
+        """Connections end with `aclose()`."""
         if self._is_closed:
             raise AgentSDKError("this client is closed: make a new Client(options), and give it this message_history")
+        self._check_loop()
+
+    def _check_loop(self) -> None:
+        """Connections belong to one event loop."""
+        loop = asyncio.get_running_loop()
         if self._loop is not None and self._loop is not loop:
             raise AgentSDKError(
                 "this client was used in another event loop (another asyncio.run()): make a new Client(options) in "

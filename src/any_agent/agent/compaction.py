@@ -27,8 +27,15 @@ _TASK = (
 class Compaction(Protocol):
     """A policy for `AgentOptions(compaction=…)`."""
 
-    at: float
-    window: int | None
+    @property
+    def at(self) -> float:
+        """How much of the window may be used before something is done."""
+        ...
+
+    @property
+    def window(self) -> int | None:
+        """How many tokens the window has, for servers that do not tell."""
+        ...
 
     async def compact(self, messages: Sequence[Message], window: int, count: Count, ask: Ask) -> list[Message]:
         """A shorter conversation, in which every call still has its result.

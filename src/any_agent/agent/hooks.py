@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 if TYPE_CHECKING:
     from any_agent.types import Message
@@ -152,13 +152,18 @@ def hooks_from(given: Hooks | Mapping[str, Sequence[Hook]] | None) -> Hooks:
     """Hooks as they are, or from a dict of lists such as `{"pre_tool_use": [fn]}`."""
     if given is None:
         return Hooks()
-    if isinstance(given, Hooks):
-        return given
+    if not isinstance(given, Hooks | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"hooks must be Hooks(), or a dict of lists of functions; it is {given!r}")
     known = ("pre_tool_use", "post_tool_use", "user_prompt_submit")
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        raise ValueError(f"hooks: there are no hooks called {unknown[0]!r}; there are {', '.join(known)}")
-    return Hooks(**{name: [_checked(hook) for hook in given[name]] for name in given})
+    lists: Mapping[str, Any] = {name: getattr(given, name) for name in known} if isinstance(given, Hooks) else given
+    for name, hooks in lists.items():
+        if name not in known:
+            raise ValueError(f"hooks: there are no hooks called {name!r}; there are {', '.join(known)}")
+        if not isinstance(hooks, list):
+            raise TypeError(f"hooks: {name} must be a list of functions; it is {hooks!r}")
+        for hook in cast("list[Hook]", hooks):
+            _checked(hook)
+    return given if isinstance(given, Hooks) else Hooks(**{name: list(hooks) for name, hooks in given.items()})
 
 
 def checked_callable(function: Any, called: str, *arguments: str) -> None:

@@ -14,7 +14,17 @@ from any_agent.agent.guards import LoopGuard
 from any_agent.agent.output import InvalidOutput
 from any_agent.errors import ContextLengthExceeded, ProviderAPIError, ProviderError
 from any_agent.events import Done, DoneReason, Event, Failed, Notice, ResponseEnd, ToolResult
-from any_agent.types import Block, LLMResponse, Message, ToolResultBlock, ToolUseBlock, ToolUseError, Usage
+from any_agent.types import (
+    Block,
+    LLMResponse,
+    Message,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    ToolUseError,
+    Usage,
+)
+from any_agent.wire.values import as_list
 
 if TYPE_CHECKING:
     from any_agent.agent.calls import Emit
@@ -204,7 +214,8 @@ def _verdict(
         emit(Notice("loop_guard", message))
         last = by_id[calls[-1].id]
         hint = "You have made this same call with the same result several times. Do something else, or answer."
-        last.content = f"{last.content}\n\n{hint}"
+        blocks = as_list(last.content)  # where there are pictures in it
+        last.content = [*blocks, TextBlock(hint)] if blocks else f"{last.content}\n\n{hint}"
     return "max_iterations" if iteration >= limits.max_iterations else None
 
 

@@ -87,6 +87,10 @@ class AgentOptions:
     hooks: Any = None
 
     def __post_init__(self) -> None:
+        for name in (*_AT_LEAST_ONE, "temperature", "top_p", "tool_timeout"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, int | float):
+                raise TypeError(f"{name} must be a number; it is {value!r}")
         for name in _AT_LEAST_ONE:
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -102,6 +106,8 @@ class AgentOptions:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}; it is {getattr(self, name)!r}")
         if isinstance(self.profile, str):
             get_profile(self.profile)
+        if not isinstance(self.tools, list | tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"tools must be a list of tools; it is {self.tools!r}")
         if no_tool := next((tool for tool in self.tools if not isinstance(tool, ToolSpec)), None):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"tools: {no_tool!r} is no Tool: decorate the function with @tool")
         names = [tool.name for tool in self.tools]
@@ -120,14 +126,27 @@ class AgentOptions:
         hooks_from(self.hooks)
 
     @classmethod
-    def for_profile(cls, name: str, *, model: str, system_prompt: str = "", **overrides: Any) -> AgentOptions:
+    def for_profile(
+        cls, name: str, *, model: str | None = None, system_prompt: str = "", **overrides: Any
+    ) -> AgentOptions:
         """Options for a server that any_agent knows, at its usual address.
+
+        `"embedded"` is a server of one's own: this starts it if it does not run yet, and returns when it is ready. It
+        runs until the program ends. Without a model it is the small default model; `model` is the path of a GGUF file.
 
         >>> AgentOptions.for_profile("ollama", model="qwen3").protocol
         'ollama'
         """
         profile = get_profile(name)
-        settings: dict[str, Any] = {"base_url": profile.base_url, "protocol": profile.protocol, **overrides}
+        settings: dict[str, Any] = {"system_prompt": system_prompt, "profile": name, "model": model}
+        settings |= {"base_url": profile.base_url, "protocol": profile.protocol}
+        if profile.name == "embedded" and "base_url" not in overrides:
+            from any_agent import embedded
+
+            settings |= embedded.hold(model).settings
+        settings |= overrides
         if not settings["base_url"]:
             raise ValueError(f"profile {name!r} has no usual address: give base_url=…")
-        return cls(system_prompt=system_prompt, model=model, profile=name, **settings)
+        if not settings["model"]:
+            raise ValueError(f"profile {name!r} has no usual model: give model=…")
+        return cls(**settings)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from any_agent.agent.client import Client
-from any_agent.events import Done, Failed, TextDelta, ThinkingDelta, ToolCall, ToolResult
-from any_agent.types import AssistantMessage, Block, LLMResponse, TextBlock, ThinkingBlock, ToolResultBlock
+from any_agent.types import AssistantMessage, Block, LLMResponse
 
 if TYPE_CHECKING:
     from any_agent.agent.options import AgentOptions
@@ -31,8 +31,8 @@ class QueryStream:
     def __aiter__(self) -> QueryStream:
         return self
 
-    async def __anext__(self) -> AssistantMessage:
-        return await anext(self._messages)
+    def __anext__(self) -> Awaitable[AssistantMessage]:
+        return anext(self._messages)
 
     async def __aenter__(self) -> QueryStream:
         return self
@@ -61,20 +61,8 @@ async def _messages(
 ) -> AsyncGenerator[AssistantMessage, None]:
     async with Client(options) as client:
         await client.query(prompt)
-        events = client.events()
-        try:
-            async for event in events:
-                if isinstance(event, TextDelta):
-                    yield AssistantMessage([TextBlock(event.text)])
-                elif isinstance(event, ThinkingDelta):
-                    yield AssistantMessage([ThinkingBlock(event.text)])
-                elif isinstance(event, ToolCall):
-                    yield AssistantMessage([event.block])
-                elif isinstance(event, ToolResult):
-                    yield AssistantMessage([ToolResultBlock(event.id, event.output, event.is_error)])
-                elif isinstance(event, Done):
-                    ended.append(event.response)
-                elif isinstance(event, Failed) and event.error.kind != "aborted":
-                    raise event.error
-        finally:
-            await events.aclose()
+        async with aclosing(client.receive_messages()) as blocks:
+            async for block in blocks:
+                yield AssistantMessage([block])
+        if client.response is not None:
+            ended.append(client.response)

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from any_agent.agent.calls import CallRunner, Emit
 from any_agent.agent.results import LongResults
-from any_agent.errors import StreamInterrupted
+from any_agent.errors import ProviderAPIError, StreamInterrupted
 from any_agent.events import Done, Failed, Notice
 from any_agent.types import LLMResponse, Message, ToolResultBlock, ToolUseBlock
 
@@ -32,6 +32,7 @@ __all__ = ("LocalSteps", "Owner", "read_window", "together")
 _T = TypeVar("_T")
 
 _MAX_PARALLEL = 16
+_NO_TEXT = "The model was asked to make the conversation shorter, and answered with nothing; it stays as it is"
 _OUTPUT = "Your answer to the user must be JSON that fits this JSON Schema, and nothing else:\n"
 #: the window is asked for in passing; nobody waits long for it
 _WINDOW_S = 2.0
@@ -62,6 +63,10 @@ class LocalSteps:
     hooks: Hooks
     output: OutputType | None
     turn: Owner
+    #: something of the turn is in the history
+    has_appended: bool = field(default=False, init=False)
+    #: what the model was asked last; the answer to it is not in the history while its calls run
+    _asked: Sequence[Message] = field(default=(), init=False)
 
     async def fit(
         self,
@@ -94,6 +99,7 @@ class LocalSteps:
     async def model(self, messages: Sequence[Message], emit: Emit, *, answer_only: bool = False) -> Done | Failed:
         """Ask the model; its events go to `emit`, but for the last one, which is returned."""
         options, window = self.options, self.conversation.window
+        self._asked = messages
         sent, tools = self._with_system(messages), [] if answer_only else self._tools()
         notice = window.before(sent, tools)
         if notice is not None:
@@ -113,15 +119,16 @@ class LocalSteps:
         )
         self.turn.read(stream)
         try:
-            async for event in stream:
-                if isinstance(event, Failed):
-                    return event
-                if isinstance(event, Done):
-                    notice = window.after(sent, tools, event.response.usage)
+            while batch := await stream.batch():
+                ended = batch.pop() if isinstance(batch[-1], Done | Failed) else None
+                for event in batch:
+                    emit(event)
+                if isinstance(ended, Done):
+                    notice = window.after(sent, tools, ended.response.usage)
                     if notice is not None:
                         emit(notice)
-                    return event
-                emit(event)
+                if isinstance(ended, Done | Failed):
+                    return ended
         finally:
             self.turn.read(None)
             await stream.aclose()
@@ -148,7 +155,7 @@ class LocalSteps:
             hooks=self.hooks,
             can_use_tool=options.can_use_tool,
             timeout=options.tool_timeout,
-            history=self.conversation.messages,
+            history=self._asked,
             emit=emit,
             settle=self.turn.settled,
             long_results=long_results,
@@ -158,6 +165,7 @@ class LocalSteps:
 
     async def append(self, messages: Sequence[Message]) -> None:
         """Add to the history what belongs together."""
+        self.has_appended = True
         self.conversation.append(messages)
 
     def _with_system(self, messages: Sequence[Message]) -> list[Message]:
@@ -186,7 +194,9 @@ class LocalSteps:
                 if isinstance(event, Failed):
                     raise event.error
                 if isinstance(event, Done):
-                    return event.response.text or ""
+                    if not event.response.text:
+                        raise ProviderAPIError(_NO_TEXT, kind="invalid_response", retryable=True)
+                    return event.response.text
         finally:
             self.turn.read(None)
             await stream.aclose()

@@ -15,6 +15,8 @@ __all__ = ("Window",)
 
 #: shorter requests are not judged: templates and tools weigh too much in them
 _JUDGED = 1000
+#: from shorter ones it is learned what a template adds to every request, from others how many tokens a word has
+_TELLING = 400
 #: a server that counts less than this share of what was sent has dropped something: at first, and once it is calibrated
 _SUSPICIOUS, _CERTAIN = 0.5, 0.7
 _RATIOS = (0.3, 4.0)
@@ -34,12 +36,13 @@ class Window:
         self.size = size
         #: the server was asked for it
         self.asked = False
-        #: tokens that the server counts for each that is estimated
+        #: tokens that the server counts for each that is estimated, and those that its template adds
         self._ratio: float | None = None
+        self._added = 0.0
 
     def tokens(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> int:
         """About how many tokens these messages have for this model, with the tools told to it."""
-        return round(self._estimate(messages, tools) * (self._ratio or 1.0))
+        return round(self._estimate(messages, tools) * (self._ratio or 1.0) + self._added)
 
     def before(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Notice | None:
         """What the user should know before these messages are sent."""
@@ -65,8 +68,11 @@ class Window:
                 "without a word; give the model a larger window (with Ollama: num_ctx=…)"
             )
             return Notice("context_truncated", message, {"tokens": expected, "read": counted, "window": self.size})
-        low, high = _RATIOS
-        self._ratio = min(max(usage.input_tokens / max(estimate, 1), low), high)
+        if estimate < _TELLING:
+            self._added = max(usage.input_tokens - estimate * (self._ratio or 1.0), 0.0)
+        else:
+            low, high = _RATIOS
+            self._ratio = min(max((usage.input_tokens - self._added) / estimate, low), high)
         return None
 
     def _estimate(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:

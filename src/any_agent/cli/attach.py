@@ -43,6 +43,10 @@ async def _attach(what: str, *, live: bool, after: int | None, as_json: bool, sh
             position = max(position, await agents.position(task.id))
         if not as_json and not position:
             screen.line(f"{task.sender} → {task.agent} ({task.id}): {task.prompt}")
+        if screen.is_live and not as_json and not task.is_over:
+            reads = "Ctrl-C ends the reading; the task goes on"
+            works = "nobody else works on it, so this does; Ctrl-C leaves it where it is"
+            screen.line(reads if await agents.is_served(task.id) else works)
         return await show_task(
             agents, task, screen, cancels=False, after=position, as_json=as_json, show_thinking=show_thinking
         )

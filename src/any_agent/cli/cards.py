@@ -21,6 +21,8 @@ __all__ = ("Card", "elapsed", "result_card")
 _VALUE = 60
 _RESULT = 200
 _ERROR = 600
+#: from the largest down: what it is called, how long it is, and the next smaller one
+_UNITS = (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
 #: how each state is shown: a sign, what is said of it, and its style
 _LOOKS = {
     "writing": ("…", "writing the call", "dim"),
@@ -34,12 +36,16 @@ _LOOKS = {
 def elapsed(seconds: float) -> str:
     """How long something took, as short as it can be said.
 
-    >>> elapsed(1.23), elapsed(75)
-    ('1.2 s', '1 min 15 s')
+    >>> elapsed(1.23), elapsed(75), elapsed(7300), elapsed(200_000)
+    ('1.2 s', '1 min 15 s', '2 h 1 min', '2 d 7 h')
     """
-    if seconds < 10:
+    if seconds < 9.95:
         return f"{seconds:.1f} s"
-    return f"{seconds:.0f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+    whole = round(seconds)
+    for name, length, smaller, share in _UNITS:
+        if whole >= length:
+            return f"{whole // length} {name} {whole % length // share} {smaller}"
+    return f"{whole} s"
 
 
 @dataclass(slots=True)

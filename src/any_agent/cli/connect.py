@@ -27,8 +27,8 @@ _ASK_S = 5.0
 _LISTED = 8
 
 _OPTIONS = (
-    click.option("-m", "--model", help="The model to ask; else the one that the server has loaded."),
-    click.option("--profile", metavar="NAME", help="What kind of server it is: lmstudio, ollama, openrouter, …"),
+    click.option("-m", "--model", help="The model to ask, or a GGUF file; else the one that is loaded."),
+    click.option("--profile", metavar="NAME", help="What kind of server it is: lmstudio, ollama, embedded, …"),
     click.option("--base-url", metavar="URL", help="Where the server is; else the first one that runs here."),
     click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the key."),
     click.option("--system", metavar="TEXT", help="What the model is told before the conversation."),
@@ -93,12 +93,15 @@ async def connected(
         return
     if not connection.is_embedded:
         if options.model:
+            file = f"there is no file {options.model!r} here, and " if options.model.endswith(".gguf") else ""
             raise ValueError(
-                f"no model server runs here that could have {options.model!r}: start one, or say --base-url"
+                f"{file}no model server runs here that could have {options.model!r}: start one, or say --base-url"
             )
         screen.line("no model server runs here: asking the small model that comes with any_agent")
     async with embedded_model(options.model or None, screen) as lease:
-        yield replace(options, model=lease.model, base_url=lease.base_url, api_key=lease.api_key, profile="embedded")
+        given = {"temperature": connection.temperature, "max_tokens": connection.max_tokens}
+        said = {name: value for name, value in given.items() if value is not None}
+        yield replace(options, **{**lease.settings, **said})
 
 
 def _options(connection: Connection, max_turns: int) -> AgentOptions:

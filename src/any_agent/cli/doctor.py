@@ -28,7 +28,7 @@ _STYLES = {"ok": "green", "limited": "yellow", "failed": "bold red", "skipped": 
 
 @click.command("doctor")
 @click.option("-m", "--model", help="The model to check; else one that the server has loaded.")
-@click.option("--profile", metavar="NAME", help="What kind of server it is: lmstudio, ollama, openrouter, …")
+@click.option("--profile", metavar="NAME", help="What kind of server it is: lmstudio, ollama, embedded, …")
 @click.option("--base-url", metavar="URL", help="Where the server is; else the first one that runs here.")
 @click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the key.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
@@ -39,13 +39,26 @@ def doctor_command(
     from any_agent.adapters.checkup import BASIC, checkup
 
     key = read_key(api_key_env) if api_key_env else None
-    checking = checkup(base_url, model, profile=profile, api_key=key)
-    checks = asyncio.run(_collect(checking, (lambda _: None) if as_json else _shower()))
+    show: Callable[[Check], None] = (lambda _: None) if as_json else _shower()
+    if profile == "embedded" and not base_url:
+        checks = asyncio.run(_check_embedded(model, show))
+    else:
+        checks = asyncio.run(_collect(checkup(base_url, model, profile=profile, api_key=key), show))
     healthy = not any(check.state == "failed" for check in checks if check.name in BASIC)
     if as_json:
         report = {"healthy": healthy, "checks": [dataclasses.asdict(check) for check in checks]}
         click.echo(json.dumps(report, ensure_ascii=False, indent=2))
     return 0 if healthy else 1
+
+
+async def _check_embedded(model: str | None, show: Callable[[Check], None]) -> list[Check]:
+    from any_agent.adapters.checkup import checkup
+    from any_agent.cli.embed import embedded_model
+    from any_agent.cli.screen import Screen
+
+    async with embedded_model(model, Screen()) as lease:
+        checking = checkup(lease.base_url, lease.model, profile="embedded", api_key=lease.api_key)
+        return await _collect(checking, show)
 
 
 async def _collect(checking: AsyncGenerator[Check, None], show: Callable[[Check], None]) -> list[Check]:

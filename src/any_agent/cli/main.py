@@ -5,6 +5,7 @@ A command's module is imported when the command is invoked, so that `--help` cos
 
 from __future__ import annotations
 
+import codecs
 import importlib
 import os
 import sys
@@ -12,7 +13,8 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import cast
 
-from any_agent.cli.clean import one_line
+from any_agent.cli.clean import in_known_characters, one_line
+from any_agent.embedded.errors import EmbeddedError
 from any_agent.errors import AgentSDKError
 
 try:
@@ -22,35 +24,43 @@ except ModuleNotFoundError:
 
 __all__ = ("main",)
 
-#: the module and the function are called like the command
-_COMMANDS = {
-    "run": "Ask a model, and see the answer as it comes.",
-    "chat": "Talk with a model.",
-    "models": "List the models of a server, or of all that run here.",
-    "doctor": "Check what works on this machine, and say what does not.",
-    "spawn": "Make an agent that has a name, and remembers.",
-    "task": "Ask an agent something, or all, or many things.",
-    "attach": "Read along with a task.",
-    "list": "List the agents, and what they are doing.",
-    "show": "Show an agent, and its last tasks.",
-    "history": "Show the conversation with an agent.",
-    "cancel": "Stop a task.",
-    "stop": "End an agent.",
-    "worker": "Do the tasks of all agents.",
-    "profiles": "List the names of models in your settings, and the providers.",
+#: by what they are for; the module and the function are called like the command
+_SECTIONS = {
+    "Ask": {
+        "run": "Ask a model, and see the answer as it comes.",
+        "chat": "Talk with a model.",
+    },
+    "Agents with a name": {
+        "spawn": "Make an agent that has a name, and remembers.",
+        "task": "Ask an agent something, or all, or many things.",
+        "list": "List the agents, and what they are doing.",
+        "show": "Show an agent, and its last tasks.",
+        "history": "Show the conversation with an agent.",
+        "attach": "Read along with a task.",
+        "cancel": "Stop a task.",
+        "stop": "End an agent.",
+        "worker": "Do the tasks of all agents.",
+    },
+    "Servers": {
+        "models": "List the models of a server, or of all that run here.",
+        "doctor": "Check what works on this machine, and say what does not.",
+        "profiles": "List the names of models in your settings, and the providers.",
+    },
 }
+_COMMANDS = [name for commands in _SECTIONS.values() for name in commands]
 _EXTRA = ("click", "rich", "prompt_toolkit")
 _INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point; it ends the program: 0 if all is well, 1 if not, 130 after Ctrl-C."""
+    codecs.register_error("any-agent", in_known_characters)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:  # it was closed by whoever started this
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - it stays open
         elif mode == "w" and isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that cannot show a character shows another
+            stream.reconfigure(errors="any-agent")  # a terminal that cannot show a character shows another
     sys.exit(_run(arguments))
 
 
@@ -75,7 +85,14 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (AgentSDKError, ValueError, OSError) as problem:
         if _debugs():
             raise
-        return _failed(str(problem) or type(problem).__name__)
+        return _failed(_words(problem))
+
+
+def _words(problem: Exception) -> str:
+    if isinstance(problem, EmbeddedError):  # the log of llama.cpp follows
+        first, _, more = str(problem).partition("\n")
+        return f"{first} (--debug shows the end of its log)" if more else first
+    return str(problem) or type(problem).__name__
 
 
 def _failed(message: str) -> int:
@@ -104,7 +121,7 @@ class _LazyGroup(click.Group):
     """Knows its commands by name; each is imported when it is invoked."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return _COMMANDS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
@@ -116,8 +133,10 @@ class _LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+        width = max(map(len, _COMMANDS))
+        for section, commands in _SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name.ljust(width), words) for name, words in commands.items()])
 
 
 _DEBUG = click.Option(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import os
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,14 +14,12 @@ import click
 
 from any_agent.cli.clean import one_line
 from any_agent.cli.inputs import read_key
-from any_agent.cli.table import show_table
 
 if TYPE_CHECKING:
     from any_agent.adapters.probe import FoundModel, FoundServer
 
 __all__ = ("models_command",)
 
-_COLUMNS = ("server", "address", "model", "window", "abilities")
 _NAMED_S = 5.0
 #: why a server lists nothing
 _SILENT = {
@@ -45,7 +45,7 @@ def models_command(addresses: tuple[str, ...], api_key_env: str | None, as_json:
         found = [dataclasses.asdict(server) for server in servers]
         click.echo(json.dumps({"servers": found}, ensure_ascii=False, indent=2))
     elif servers:
-        show_table(_COLUMNS, [row for server in servers for row in _rows(server)])
+        _show(servers)
     for address in silent:
         why = f"`any-agent doctor --base-url {address}` says why"
         click.echo(one_line(f"any-agent: no model server answers at {address}: {why}"), err=True)
@@ -66,6 +66,30 @@ async def _ask(addresses: Sequence[str], key: str | None) -> tuple[list[FoundSer
     return servers, [address for address, servers in found.items() if not servers]
 
 
+def _show(servers: list[FoundServer]) -> None:
+    tables = [_rows(server) for server in servers]
+    rows = [row for table in tables for row in table]
+    if not sys.stdout.isatty():
+        for row in rows:
+            click.echo("\t".join(row))
+        return
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    colours = None if os.environ.get("NO_COLOR") else "auto"
+    console = Console(color_system=colours, highlight=False, markup=False, emoji=False)
+    widest = max(len(row[2]) for row in rows)
+    for server, found in zip(servers, tables, strict=True):
+        console.print(Text.assemble((server.profile, "bold"), f"  {one_line(server.base_url)}"))
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(overflow="fold", min_width=min(widest, console.width // 2))
+        for row in found:
+            table.add_row(*row[2:])
+        console.print(Padding(table, (0, 0, 0, 2)))
+
+
 def _rows(server: FoundServer) -> list[tuple[str, ...]]:
     where = (server.profile, one_line(server.base_url))
     if not server.models:
@@ -75,9 +99,9 @@ def _rows(server: FoundServer) -> list[tuple[str, ...]]:
 
 def _window(model: FoundModel) -> str:
     if model.context_window is None:
-        return f"up to {model.longest}" if model.longest else "?"
+        return f"up to {model.longest} tokens" if model.longest else "?"
     more = f" of {model.longest}" if model.longest and model.longest > model.context_window else ""
-    return f"{model.context_window}{more}"
+    return f"{model.context_window}{more} tokens"
 
 
 def _abilities(model: FoundModel) -> str:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
-import sys
 import threading
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Protocol
 
 from prompt_toolkit import PromptSession
@@ -19,6 +17,8 @@ from prompt_toolkit.filters import has_focus
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output.defaults import create_output
+
+from any_agent.folders import user_folder
 
 __all__ = ("Input", "PipeInput", "Stopped", "TerminalInput")
 
@@ -143,7 +143,7 @@ def _bindings() -> KeyBindings:
 
 def _history() -> History:
     """What was typed in earlier chats: in a file that only the user can read, or nowhere."""
-    file = _state_folder() / "chat_history"
+    file = user_folder("state") / "chat_history"
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(file, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
@@ -151,13 +151,3 @@ def _history() -> History:
     except OSError:
         return InMemoryHistory()
     return FileHistory(file)
-
-
-def _state_folder() -> Path:
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support"
-    else:
-        base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "any-agent"

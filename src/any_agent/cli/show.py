@@ -12,16 +12,17 @@ import click
 
 from any_agent.cli.cards import elapsed
 from any_agent.cli.clean import cut, one_line
-from any_agent.cli.table import show_table
+from any_agent.cli.view import doing
 from any_agent.orchestration.durable.host import Agents
 
 if TYPE_CHECKING:
+    from any_agent.events import Event
     from any_agent.orchestration.durable.tasks import Task
 
 __all__ = ("show_command",)
 
 _TASKS = 10
-_PROMPT = 60
+_PROMPT = 100
 
 
 @click.command("show")
@@ -35,25 +36,35 @@ def show_command(name: str, as_json: bool) -> int:
 async def _show(name: str, *, as_json: bool) -> int:
     async with Agents() as agents:
         record, tasks = await agents.find(name), await agents.tasks(name, _TASKS)
+        is_abandoned = name in await agents.abandoned()
+        now = {task.id: await agents.last_event(task.id) for task in tasks if task.state == "running"}
     if as_json:
         told = {
             **record.config.to_dict(),
             "state": record.state,
+            "interrupted": is_abandoned,
             "created": record.created,
             "tasks": [dataclasses.asdict(task) for task in tasks],
         }
         click.echo(json.dumps(told, ensure_ascii=False, indent=2))
         return 0
-    for field, value in {**record.config.to_dict(), "state": record.state}.items():
+    state = "interrupted: `any-agent attach` goes on with it, or a worker" if is_abandoned else record.state
+    fields = {**record.config.to_dict(), "created": f"{elapsed(time.time() - record.created)} ago", "state": state}
+    for field, value in fields.items():
         shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         click.echo(f"{field:<14} {one_line(shown)}")
-    if tasks:
+    for task in tasks:
         click.echo()
-        show_table(("task", "state", "took", "prompt"), [_row(task) for task in tasks])
+        for line in _lines(task, now.get(task.id)):
+            click.echo(line)
     return 0
 
 
-def _row(task: Task) -> tuple[str, ...]:
-    took = elapsed((task.finished or time.time()) - task.started) if task.started is not None else ""
-    error = f" ({task.outcome['error']})" if "error" in task.outcome else ""
-    return (task.id, f"{task.state}{one_line(str(error))}", took, cut(str(task.prompt), _PROMPT))
+def _lines(task: Task, now: Event | None) -> list[str]:
+    """When a task was asked and how far it is, the prompt, and what is wrong."""
+    state = f"{task.state}: {words}" if now is not None and (words := doing(now)) else task.state
+    took = f", took {elapsed((task.finished or time.time()) - task.started)}" if task.started is not None else ""
+    lines = [f"{one_line(task.id)}  {state}{took}, asked {elapsed(time.time() - task.submitted)} ago"]
+    lines.append(f"  {cut(str(task.prompt), _PROMPT)}")
+    error = task.outcome.get("error")
+    return [*lines, f"  {one_line(str(error))}"] if error else lines

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from any_agent.errors import ProviderError
 from any_agent.orchestration.settings import find_alias, load_settings, resolve
 
 __all__ = ("spawn_command",)
@@ -25,6 +26,11 @@ __all__ = ("spawn_command",)
 @click.option("--temperature", type=float, metavar="NUMBER", help="How freely the model chooses its words.")
 @click.option("--max-tokens", type=int, metavar="NUMBER", help="How long an answer may be.")
 @click.option("--thinking/--no-thinking", default=None, help="Ask the model to think first, or not to.")
+@click.option(
+    "--compaction",
+    type=click.Choice(["drop-oldest", "summarise"]),
+    help="What to do when the conversation fills the model's window; else tasks fail then.",
+)
 def spawn_command(**given: Any) -> int:
     """Make an agent that has a name, and remembers: `any-agent task NAME "…"` asks it something.
 
@@ -37,8 +43,14 @@ def spawn_command(**given: Any) -> int:
 
     async def spawn() -> None:
         async with Agents() as agents:
-            await agents.spawn(config)
+            try:
+                await agents.spawn(config)
+            except ProviderError as problem:
+                if config.model is None:
+                    raise ProviderError(f"{problem.message}: name it with --model") from problem
+                raise
 
     asyncio.run(spawn())
-    click.echo(f'{config.name} is there ({config.model} of {config.provider}): any-agent task {config.name} "…"')
+    model = f"{config.model} of {config.provider}" if config.model else config.provider
+    click.echo(f'{config.name} is there ({model}): any-agent task {config.name} "…"')
     return 0

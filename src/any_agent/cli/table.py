@@ -24,6 +24,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(*columns, box=None, padding=(0, 2, 0, 0))
     for column in table.columns:
         column.overflow = "fold"
+    table.columns[0].no_wrap = True  # what a row is called is what one copies
     for row in rows:
         table.add_row(*row)
     Console(color_system=colours, highlight=False, markup=False, emoji=False).print(table)

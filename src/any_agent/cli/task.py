@@ -8,10 +8,9 @@ from pathlib import Path
 
 import click
 
-from any_agent.cli.clean import cleaned
 from any_agent.cli.inputs import whole_prompt
 from any_agent.cli.screen import Screen
-from any_agent.cli.tasking import show_task
+from any_agent.cli.tasking import INTERRUPTED, show_task, show_tasks
 from any_agent.errors import AgentSDKError
 from any_agent.orchestration.durable.batch import Prompt, Results, read_prompts, run_batch
 from any_agent.orchestration.durable.host import Agents
@@ -19,7 +18,8 @@ from any_agent.orchestration.types import AgentState
 
 __all__ = ("task_command",)
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
+_IN = click.Path(path_type=Path, dir_okay=False, exists=True)
+_OUT = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command("task")
@@ -27,8 +27,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--all", "to_all", is_flag=True, help="Ask all agents.")
 @click.option("--id", "id", metavar="ID", help="What the task is called; the same id is not done twice.")
 @click.option("--detach", is_flag=True, help="Do not wait for the answer: a worker does it.")
-@click.option("--file", "file", type=_FILE, help='Many prompts: lines of JSON, {"prompt": "…"}.')
-@click.option("--out", "out", type=_FILE, help="With --file: where the answers go, as lines of JSON.")
+@click.option("--file", "file", type=_IN, help='Many prompts: lines of JSON, {"prompt": "…"}.')
+@click.option("--out", "out", type=_OUT, help="With --file: where the answers go, as lines of JSON.")
 @click.option(
     "--concurrency", type=click.IntRange(1), default=8, show_default=True, help="With --file: how many at once."
 )
@@ -57,13 +57,15 @@ def task_command(
     if (file is None) != (out is None):
         raise click.UsageError("--file and --out belong together")
     if file is not None and out is not None:
+        if detach or as_json:
+            raise click.UsageError("--file goes neither with --detach nor with --json")
         return asyncio.run(_bulk(words, to_all, file, out, id, concurrency=concurrency, is_fresh=is_fresh))
     name, prompt = ("", words) if to_all else ("".join(words[:1]), words[1:])
     if len(prompt) > 1 or not (to_all or name):
         raise click.UsageError('write: any-agent task AGENT "PROMPT", with the prompt in quotes')
     text = whole_prompt(prompt[0] if prompt else None)
     if to_all:
-        return asyncio.run(_everybody(text, id, detach=detach, is_fresh=is_fresh))
+        return asyncio.run(_everybody(text, id, detach=detach, is_fresh=is_fresh, as_json=as_json))
     shown = {"as_json": as_json, "show_thinking": show_thinking}
     return asyncio.run(_one(name, text, id, detach=detach, is_fresh=is_fresh, **shown))
 
@@ -71,36 +73,36 @@ def task_command(
 async def _one(
     name: str, prompt: str, id: str | None, *, detach: bool, is_fresh: bool, as_json: bool, show_thinking: bool
 ) -> int:
+    screen = Screen()
     async with Agents() as agents:
         task = await agents.submit(name, prompt, id=id, is_fresh=is_fresh)
         if detach:
-            click.echo(task.id)
-            await _warn_if_nobody_works(agents)
+            await _detach(agents, [task.id], screen)
             return 0
-        return await show_task(agents, task, Screen(), cancels=True, as_json=as_json, show_thinking=show_thinking)
+        return await show_task(agents, task, screen, cancels=True, as_json=as_json, show_thinking=show_thinking)
 
 
-async def _everybody(prompt: str, id: str | None, *, detach: bool, is_fresh: bool) -> int:
+async def _everybody(prompt: str, id: str | None, *, detach: bool, is_fresh: bool, as_json: bool) -> int:
+    screen = Screen()
     async with Agents() as agents:
         names = await _living(agents)
-        called = id or uuid.uuid4().hex[:12]
-        prompts = [Prompt(f"{called}:{name}", number, name, prompt) for number, name in enumerate(names, 1)]
+        batch = id or uuid.uuid4().hex[:12]
+        prompts = [Prompt(batch, name, number, name, prompt) for number, name in enumerate(names, 1)]
         if detach:
             for one in prompts:
-                click.echo((await agents.submit(one.agent, one.text, id=one.id, is_fresh=is_fresh)).id)
-            await _warn_if_nobody_works(agents)
+                await agents.submit(one.agent, one.text, id=one.id, is_fresh=is_fresh)
+            await _detach(agents, [one.id for one in prompts], screen)
             return 0
-        failed = 0
-        try:
-            async for one, task in run_batch(agents, prompts, concurrency=len(prompts), is_fresh=is_fresh):
-                failed += task.state != "done"
-                answer = task.outcome.get("text") or f"({task.state}) {task.outcome.get('error', '')}"
-                click.echo(f"── {one.agent}\n{cleaned(str(answer))}\n")
-        except asyncio.CancelledError:
-            for one in prompts:
-                await agents.cancel(one.id)
-            raise
-        return 1 if failed else 0
+        return await show_tasks(agents, prompts, screen, is_fresh=is_fresh, as_json=as_json)
+
+
+async def _detach(agents: Agents, ids: list[str], screen: Screen) -> None:
+    for id in ids:
+        click.echo(id)
+    if not any(worker.agents is None for worker in await agents.workers()):
+        click.echo("any-agent: no worker runs: the task waits until `any-agent worker` is started", err=True)
+    elif screen.is_live:
+        screen.line(f"`any-agent attach {ids[0]}` shows what comes of it")
 
 
 async def _bulk(
@@ -110,11 +112,10 @@ async def _bulk(
 
     screen = Screen()
     async with Agents() as agents:
-        chosen = await _living(agents) if to_all else list(names)
-        prompts = read_prompts(file, chosen, id)
+        prompts = read_prompts(file, await _living(agents) if to_all else list(names), id)
         for name in dict.fromkeys(prompt.agent for prompt in prompts):
             await agents.find(name)
-        results = Results(out)
+        results = Results(out, prompts[0].batch)
         missing = [prompt for prompt in prompts if prompt.id not in results.known]
         failed = 0
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -126,12 +127,13 @@ async def _bulk(
                     failed += task.state != "done"
                     progress.advance(bar)
         except asyncio.CancelledError:
-            screen.line("broken off: the same command goes on where it stopped")
-            raise
+            screen.line("broken off: the same command goes on where it stopped, `any-agent cancel AGENT` gives it up")
+            return INTERRUPTED
         finally:
             results.close()
-        screen.line(f"{len(missing)} answers in {out}" + (f", {failed} of them errors" if failed else ""))
-        return 1 if failed else 0
+    news = f"{len(missing)} new" + (f", {failed} of them errors" if failed else "")
+    screen.line(f"{len(prompts)} answers are in {out} ({news})")
+    return 1 if failed else 0
 
 
 async def _living(agents: Agents) -> list[str]:
@@ -139,8 +141,3 @@ async def _living(agents: Agents) -> list[str]:
     if not names:
         raise AgentSDKError("there are no agents: `any-agent spawn --name …` makes one")
     return names
-
-
-async def _warn_if_nobody_works(agents: Agents) -> None:
-    if not any(worker.agents is None for worker in await agents.workers()):
-        click.echo("any-agent: no worker runs: the task waits until `any-agent worker` is started", err=True)

@@ -38,7 +38,7 @@ from any_agent.types import ToolUseBlock
 if TYPE_CHECKING:
     from any_agent.cli.screen import Screen
 
-__all__ = ("View", "watch", "write_json")
+__all__ = ("View", "doing", "watch", "write_json")
 
 _TICK_S = 0.25
 _PROGRESS = 40
@@ -86,6 +86,27 @@ async def write_json(events: AsyncGenerator[Event, None]) -> Done | Failed:
             sys.stdout.flush()
     assert isinstance(event, Done | Failed)
     return event
+
+
+def doing(event: Event) -> str:
+    """What goes on after an event, in a few words; "" if nothing does.
+
+    >>> doing(ToolRunning("c1", "get_weather", {}))
+    'get_weather runs'
+    """
+    if isinstance(event, TextDelta):
+        return "writing the answer"
+    if isinstance(event, ThinkingDelta):
+        return "thinking"
+    if isinstance(event, ToolInputStart | ToolInputDelta | ToolCall):
+        return "writing a call"
+    if isinstance(event, ToolRunning):
+        return f"{event.name} runs"
+    if isinstance(event, ToolProgress):
+        return f"a tool runs: {cut(str(event.data), _PROGRESS)}"
+    if isinstance(event, ModelState):
+        return _STATES[event.state]
+    return "" if isinstance(event, Done | Failed) else _WAITING
 
 
 async def _tick(view: View) -> None:

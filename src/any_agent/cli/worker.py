@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+from collections.abc import Awaitable
 
 import click
 
@@ -29,22 +30,29 @@ def worker_command(concurrency: int) -> int:
 
 async def _work(concurrency: int) -> int:
     loop = asyncio.get_running_loop()
+    stop, stop_at_once = asyncio.Event(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends at once
+            loop.add_signal_handler(number, lambda: (stop_at_once if stop.is_set() else stop).set())
     async with Agents() as agents, agents.worker(room=concurrency) as worker:
-        click.echo(f"any-agent: working on the tasks in {one_line(agents.database.driver.name)}; Ctrl-C ends", err=True)
-        stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C is enough
-                loop.add_signal_handler(number, stop.set)
-        stopping = asyncio.create_task(stop.wait())
-        await asyncio.wait({stopping, worker.failure}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
+        _tell(f"working on the tasks in {one_line(agents.database.driver.name)}; Ctrl-C ends")
+        await _first(stop.wait(), asyncio.shield(worker.failure))
         if worker.failure.done():
             worker.failure.result()
-        stop.clear()
-        stopping = asyncio.create_task(stop.wait())
-        ending = asyncio.create_task(worker.finish(_GRACE_S))
-        click.echo("any-agent: ending what is being done; Ctrl-C once more leaves it to others", err=True)
-        await asyncio.wait({stopping, ending}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (stopping, ending):
-            task.cancel()
+        if worker.busy:
+            tasks = "1 task is" if worker.busy == 1 else f"{worker.busy} tasks are"
+            _tell(f"{tasks} being ended; Ctrl-C once more leaves {'it' if worker.busy == 1 else 'them'} to others")
+            await _first(stop_at_once.wait(), worker.finish(_GRACE_S))
         return 0
+
+
+async def _first(*works: Awaitable[object]) -> None:
+    """Wait for the first of some things; the others are given up."""
+    waiting = [asyncio.ensure_future(work) for work in works]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for work in waiting:
+        work.cancel()
+
+
+def _tell(words: str) -> None:
+    click.echo(f"any-agent: {words}", err=True)

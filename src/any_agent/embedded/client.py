@@ -15,15 +15,18 @@ from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
 from any_agent.embedded.errors import EmbeddedError
-from any_agent.embedded.folder import ServerFolder, Status, cache_folder
 from any_agent.embedded.settings import Settings
-from any_agent.embedded.weights import NOTICE
+from any_agent.embedded.weights import ALIAS, NOTICE
+from any_agent.folders import user_folder
+
+if TYPE_CHECKING:
+    from any_agent.embedded.folder import ServerFolder, Status
 
 __all__ = ("Lease", "OnProgress", "hold", "lease", "server")
 
@@ -53,6 +56,15 @@ class Lease:
     model: str
     # a number and not a file object: a lease that is forgotten lasts as long as the process
     _lock: int | None = field(repr=False)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What `AgentOptions("…", **lease.settings)` has to know.
+
+        The small model calls tools only at temperature 0, and turns in circles before it has said much.
+        """
+        settings = {"model": self.model, "base_url": self.base_url, "api_key": self.api_key, "profile": "embedded"}
+        return {**settings, "temperature": 0.0, "max_tokens": 400} if self.model == ALIAS else settings
 
     def close(self) -> None:
         """Give the server up; it ends if nobody else has a lease on it."""
@@ -192,7 +204,7 @@ class _Opening:
         if self._told == (stage, fraction):
             return
         if self._told is None and stage == "fetching":
-            _log.warning(NOTICE, cache_folder() / "models")
+            _log.warning(NOTICE, user_folder("cache") / "models")
         self._told = (stage, fraction)
         if self._on_progress is not None:
             self._on_progress(stage, fraction)
@@ -247,6 +259,6 @@ def _failure(folder: ServerFolder) -> EmbeddedError:
     if status is not None and status.error:
         return EmbeddedError(status.error)
     return EmbeddedError(
-        "the embedded server ended before it was ready, and could not say why; perhaps somebody killed it: try again. "
-        f"The end of its log:{folder.last_words() or ' (empty)'}"
+        "the embedded server ended before it was ready, and could not say why; perhaps somebody killed it: try again"
+        f"{folder.last_words()}"
     )

@@ -30,7 +30,7 @@ from any_agent.embedded.errors import EmbeddedError
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ("ServerFolder", "Status", "cache_folder", "private_folder", "try_lock")
+__all__ = ("ServerFolder", "Status", "private_folder", "try_lock")
 
 _LAST_LINES = 12
 _LAST_BYTES = 4000
@@ -95,23 +95,10 @@ class ServerFolder:
         (self.path / "status").unlink(missing_ok=True)
 
     def last_words(self) -> str:
-        """The end of the log, for an error message."""
+        """The end of the log, for the lines of an error message after the first."""
         text = self.log.read_bytes()[-_LAST_BYTES:].decode("utf-8", "replace") if self.log.exists() else ""
-        return "".join(f"\n  {line.rstrip()}" for line in text.splitlines()[-_LAST_LINES:] if line.strip())
-
-
-def cache_folder() -> Path:
-    """Where models and servers of this user are kept: `ANY_AGENT_CACHE`, or what is usual on the system."""
-    chosen = os.environ.get("ANY_AGENT_CACHE")
-    if chosen:
-        return Path(chosen).expanduser().absolute()
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA", "")
-        return Path(base or Path.home() / "AppData" / "Local") / "any-agent"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "any-agent"
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "any-agent"
+        lines = [f"\n  {line.rstrip()}" for line in text.splitlines()[-_LAST_LINES:] if line.strip()]
+        return f"\nThe end of its log:{''.join(lines)}" if lines else ""
 
 
 def private_folder(path: Path) -> Path:

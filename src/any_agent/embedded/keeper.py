@@ -8,6 +8,7 @@ ends at once.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import select
 import signal
@@ -27,6 +28,8 @@ from any_agent.embedded.weights import default_model
 __all__ = ("keep",)
 
 _POLL_S = 0.2
+#: how llama.cpp marks what went wrong in its log; the first is the cause of the others
+_ERROR = re.compile(r"\bE +(.+)")
 
 
 class _Unused(Exception):
@@ -64,7 +67,8 @@ def _serve(folder: ServerFolder, settings: Settings, path: str) -> None:
                 folder.write(Status("ready", os.getpid(), address=address.strip(), key=key))
         finally:
             llama.kill()
-    raise EmbeddedError(_explain(llama.returncode, path) + folder.last_words())
+    log = folder.last_words()
+    raise EmbeddedError(_explain(llama.returncode, path, log) + log)
 
 
 def _next_line(output: IO[str], folder: ServerFolder) -> str:
@@ -79,14 +83,18 @@ def _check(folder: ServerFolder) -> None:
         raise _Unused
 
 
-def _explain(code: int, path: str) -> str:
+def _explain(code: int, path: str, log: str) -> str:
     if code == -signal.SIGKILL:
         how, advice = "was killed", "if nobody did that, the memory was not enough: take a smaller model or context"
     elif code < 0:
-        how, advice = f"was ended by {signal.Signals(-code).name}", "try again; the end of its log may say why"
+        how, advice = f"was ended by {signal.Signals(-code).name}", "try again"
     else:
-        how, advice = "could not load it", "it may be damaged, or of a kind that this llama.cpp does not know"
-    return f"the embedded server has ended: llama.cpp with {path} {how}; {advice}. The end of its log:"
+        reason = _ERROR.search(log)
+        how = f"could not load it ({reason[1]})" if reason else "could not load it"
+        advice = "it may be damaged, or of a kind that this llama.cpp does not know"
+        if "memory" in how:
+            advice = "take a smaller model or context"
+    return f"the embedded server has ended: llama.cpp with {path} {how}; {advice}"
 
 
 if __name__ == "__main__":

@@ -9,13 +9,16 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
-from any_agent.embedded.folder import ServerFolder, cache_folder, private_folder
+from any_agent.embedded.folder import ServerFolder, private_folder
 from any_agent.embedded.weights import ALIAS, find_gguf
+from any_agent.folders import user_folder
 
 __all__ = ("Settings",)
 
 #: of the files that processes share; another version of any_agent with another format has servers of its own
 _FORMAT = 1
+#: llama.cpp counts the tokens of both conversations together, with 32 bits
+_MOST_CONTEXT = 2**30 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,8 @@ class Settings:
     @classmethod
     def of(cls, model: str | os.PathLike[str] | None, context: int) -> Settings:
         """The settings that a user means."""
-        if context < 1:
-            raise ValueError(f"context must be at least 1; it is {context!r}")
+        if not 1 <= context <= _MOST_CONTEXT:
+            raise ValueError(f"context must be at least 1, and at most {_MOST_CONTEXT}; it is {context!r}")
         return cls(None if model is None or model == ALIAS else str(find_gguf(model)), context)
 
     @property
@@ -48,4 +51,4 @@ class Settings:
             file = os.stat(self.path)
             facts += [file.st_size, file.st_mtime_ns]
         name = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-        return ServerFolder(private_folder(private_folder(cache_folder() / "servers") / name))
+        return ServerFolder(private_folder(private_folder(user_folder("cache") / "servers") / name))

@@ -22,14 +22,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from any_agent.embedded.errors import EmbeddedError
-from any_agent.embedded.folder import cache_folder, try_lock
+from any_agent.embedded.folder import try_lock
+from any_agent.folders import user_folder
 
 __all__ = ("ALIAS", "NOTICE", "default_model", "find_gguf")
 
 ALIAS = "smollm2"
 NOTICE = (
-    "fetching the small default model SmolLM2-135M-Instruct by HuggingFaceTB, once: 93 MB; its licence, the Apache "
-    "License 2.0, is kept beside it in %s"
+    "fetching the default model, once: SmolLM2-135M-Instruct by HuggingFaceTB, 93 MB; its licence, Apache License 2.0, "
+    "is kept with it in %s"
 )
 _GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _LICENCE = "SmolLM2-135M-Instruct.LICENSE"
@@ -74,7 +75,7 @@ def default_model(report: Callable[[float], None]) -> Path:
 
     `report` is called with the fraction that has come; what it raises ends the fetching, and nothing stays.
     """
-    folder = cache_folder() / "models"
+    folder = user_folder("cache") / "models"
     for path in (*_installed(), folder / _GGUF):
         if _is_genuine(path):
             return path

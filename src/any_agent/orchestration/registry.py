@@ -12,9 +12,7 @@ __all__ = ("UnknownProvider", "get_provider", "list_providers", "profile_provide
 
 _HOME = "any_agent.orchestration.providers"
 #: these have packages of their own; all others are profiles and nothing else
-_PACKAGES = ("openai", "ollama", "anthropic")
-#: its server has to be started first, and leased for as long as it is used
-_NO_PROVIDER = "embedded"
+_PACKAGES = ("openai", "ollama", "anthropic", "embedded")
 
 _registered: dict[str, AgentProvider] = {}
 
@@ -58,7 +56,7 @@ def list_providers() -> list[str]:
 
 def profile_providers() -> list[str]:
     """The names of the providers that are profiles and nothing else."""
-    return [name for name in list_profiles() if name not in (*_PACKAGES, _NO_PROVIDER)]
+    return [name for name in list_profiles() if name not in _PACKAGES]
 
 
 def _import_built_in(name: str) -> None:

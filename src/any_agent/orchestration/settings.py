@@ -10,15 +10,14 @@ A key itself is never in these files.
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
+from any_agent.folders import user_folder
 from any_agent.orchestration.registry import list_providers
 from any_agent.orchestration.types import (
     AgentConfig,
@@ -28,7 +27,7 @@ from any_agent.orchestration.types import (
     looks_like_known_key,
 )
 
-__all__ = ("ProviderAlias", "config_folder", "find_alias", "load_settings", "resolve")
+__all__ = ("ProviderAlias", "find_alias", "load_settings", "resolve")
 
 _USERS = "providers.toml"
 _LOCAL = "any-agent.toml"
@@ -54,24 +53,12 @@ class ProviderAlias:
     tools: list[str] = field(default_factory=list[str])
     #: the file that it comes from; `None` if it is a provider under its own name
     file: Path | None = None
-
-
-def config_folder() -> Path:
-    """Where the settings of this user are: `ANY_AGENT_CONFIG`, or what is usual on the system."""
-    chosen = os.environ.get("ANY_AGENT_CONFIG")
-    if chosen:
-        return Path(chosen).expanduser().absolute()
-    if sys.platform == "win32":
-        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming") / "any-agent"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "any-agent"
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".config") / "any-agent"
+    compaction: str | None = None
 
 
 def load_settings() -> dict[str, ProviderAlias]:
     """The aliases of both files by name; those of the current folder win."""
-    return {**_read(config_folder() / _USERS), **_read(Path(_LOCAL).absolute())}
+    return {**_read(user_folder("config") / _USERS), **_read(Path(_LOCAL).absolute())}
 
 
 def find_alias(
@@ -184,4 +171,5 @@ _FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "max_tokens": ("a whole number", _is_whole),
     "thinking": ("true or false", lambda value: isinstance(value, bool)),
     "tools": ("a list of texts", _is_list_of_texts),
+    "compaction": ("a text", _is_text),
 }

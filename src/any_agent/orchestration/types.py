@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
@@ -92,6 +92,8 @@ class AgentConfig:
     temperature: float | None = None
     max_tokens: int | None = None
     thinking: bool | None = None
+    #: what is done when the window is too small for the conversation; else the task fails
+    compaction: Literal["drop-oldest", "summarise"] | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or self.name in _TAKEN:
@@ -101,6 +103,8 @@ class AgentConfig:
             )
         if self.agent_type != "api":
             raise ValueError(f"agent_type must be 'api'; it is {self.agent_type!r}")
+        if self.compaction not in (None, "drop-oldest", "summarise"):
+            raise ValueError(f"compaction must be 'drop-oldest' or 'summarise'; it is {self.compaction!r}")
         if self.base_url is not None:
             checked_url(self.base_url, "base_url")
         if self.api_key_env is not None:

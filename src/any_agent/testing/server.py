@@ -92,7 +92,8 @@ class Received:
 class ScriptedServer:
     """`async with ScriptedServer(Reply(...), Reply(...)) as server:` answers request after request.
 
-    The last reply is repeated. A function in place of a reply is called with the request and returns one.
+    The last reply is repeated. A function in place of a reply is called with the request and returns one; what it
+    raises is raised at the end of the block.
     """
 
     def __init__(self, *replies: Reply | Callable[[Received], Reply], tls: ssl.SSLContext | None = None) -> None:
@@ -104,6 +105,7 @@ class ScriptedServer:
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._problem: Exception | None = None
         self._changed = asyncio.Condition()
 
     @property
@@ -127,6 +129,8 @@ class ScriptedServer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._problem is not None:
+            raise self._problem
 
     async def disconnected(self, count: int = 1) -> float:
         """Wait until so many clients have gone away in mid-reply; when the last of them did."""
@@ -167,7 +171,11 @@ class ScriptedServer:
             self.requests.append(request)
             self._changed.notify_all()
         chosen = self._replies[min(len(self.requests), len(self._replies)) - 1]
-        reply = chosen if isinstance(chosen, Reply) else chosen(request)
+        try:
+            reply = chosen if isinstance(chosen, Reply) else chosen(request)
+        except Exception as problem:
+            self._problem = self._problem or problem
+            return False
         lines = [f"HTTP/1.1 {reply.status} Scripted", *(f"{name}: {value}" for name, value in reply.headers.items())]
         lines.append("Transfer-Encoding: chunked" if reply.chunked else "Connection: close")
         gone = asyncio.ensure_future(reader.read(1))

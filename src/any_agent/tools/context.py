@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -32,8 +35,19 @@ class ToolContext:
         #: nobody waits for the result any more: a long computation should stop
         self.cancelled = False
         self._on_progress = on_progress
+        self._thread = threading.get_ident()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        with contextlib.suppress(RuntimeError):  # nobody's event loop: progress is told where it is made
+            self._loop = asyncio.get_running_loop()
 
     def progress(self, data: Any) -> None:
         """Tell how far the tool is; whoever reads the events sees it at once. Works from any thread."""
+        if self._loop is None or threading.get_ident() == self._thread:
+            self._tell(data)
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody reads any more
+                self._loop.call_soon_threadsafe(self._tell, data)
+
+    def _tell(self, data: Any) -> None:
         if self._on_progress is not None and not self.cancelled:
             self._on_progress(data)

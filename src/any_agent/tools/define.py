@@ -147,7 +147,13 @@ def _from_function(
     fn: Callable[..., Any], *, name: str | None = None, effect: Effect = "idempotent", timeout: float | None = None
 ) -> Tool:
     signature = inspect.signature(fn)
-    hints = typing.get_type_hints(fn, include_extras=True)
+    try:
+        hints = typing.get_type_hints(fn, include_extras=True)
+    except NameError as problem:
+        raise TypeError(
+            f"the type hints of the tool {fn.__name__!r} cannot be read: {problem}; define or import the type at the "
+            "top of the module, and not under TYPE_CHECKING"
+        ) from None
     described, words = _docstring(fn)
     context = _context_parameter(fn)
     fields: list[Any] = []
@@ -205,7 +211,10 @@ def _schema_of(parameters: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(hint, str):
             properties[name] = {"type": hint}
         else:
-            properties[name] = simplify(msgspec.json.schema(hint, schema_hook=schema_hook), drop=("title",))
+            try:
+                properties[name] = simplify(msgspec.json.schema(hint, schema_hook=schema_hook), drop=("title",))
+            except TypeError:
+                raise TypeError(f"the parameter {name!r} has a type without a JSON Schema: {hint!r}") from None
     return {"type": "object", "properties": properties, "required": list(parameters)}
 
 

@@ -33,7 +33,8 @@ the model could not know what to give; write `text: str`
     finally:
         # what the module imports later is still found, and nothing in this folder hides what the SDK imports later
         sys.path.remove(folder)
-        sys.path.append(folder)
+        if folder not in sys.path:
+            sys.path.append(folder)
     if found is None:
         raise ValueError(f"{name}: there is no {function!r} in {module}")
     if isinstance(found, Tool):

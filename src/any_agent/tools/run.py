@@ -7,7 +7,7 @@ import contextlib
 import contextvars
 import inspect
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from any_agent.tools.validate import checked_arguments
@@ -22,7 +22,7 @@ __all__ = ("execute",)
 async def execute(tool: Tool, arguments: dict[str, Any], context: ToolContext, *, timeout: float | None = None) -> Any:
     """The result of a tool; `InvalidArguments`, `TimeoutError`, or whatever the function raises.
 
-    An async generator tells its progress: each thing it yields is one step, and the last is also the result.
+    A generator tells its progress: each thing it yields is one step, and the last is also the result.
     """
     if tool.fn is None:
         raise TypeError(f"the tool {tool.name!r} has no function: give Tool(..., fn=...) to run it")
@@ -37,6 +37,8 @@ async def execute(tool: Tool, arguments: dict[str, Any], context: ToolContext, *
                 return await _last(call(), context)
             if inspect.iscoroutinefunction(tool.fn):
                 return await call()
+            if inspect.isgeneratorfunction(tool.fn):
+                return await _in_thread(lambda: _last_of(call(), context), tool.name)
             result = await _in_thread(call, tool.name)
             return await result if inspect.isawaitable(result) else result
     finally:
@@ -46,6 +48,15 @@ async def execute(tool: Tool, arguments: dict[str, Any], context: ToolContext, *
 async def _last(steps: AsyncIterator[Any], context: ToolContext) -> Any:
     result = None
     async for result in steps:
+        context.progress(result)
+    return result
+
+
+def _last_of(steps: Iterator[Any], context: ToolContext) -> Any:
+    result = None
+    for result in steps:
+        if context.cancelled:
+            break
         context.progress(result)
     return result
 

@@ -5,6 +5,7 @@ This module imports the whole HTTP stack; it is itself imported at the first req
 
 from __future__ import annotations
 
+import io
 from collections.abc import AsyncIterator
 from functools import partial
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ BODY = "any_agent_body"
 MAX_ERROR_BODY = 64 * 1024
 #: shorter than the five seconds after which many servers drop an idle connection
 _KEEP_ALIVE = 4.0
+_LARGE = 512 * 1024
 
 #: small pieces stay in the processor's cache while they are decoded; a burst costs a third less than with all at once
 _PIECE = 16 * 1024
@@ -38,8 +40,12 @@ class Body(httpx2.AsyncByteStream):
             while chunk := await self.read():
                 yield chunk
 
+    def has_come(self) -> bool:
+        """Whether nothing more will come."""
+        return self._response.content.is_eof()
+
     async def aclose(self) -> None:
-        """Drop the connection, unless the body was read to its end."""
+        """Drop the connection, unless the body has come to its end."""
         self._response.close()
 
 
@@ -85,7 +91,8 @@ class AioTransport(httpx2.AsyncBaseTransport):
             request.method,
             URL(str(request.url), encoded=True),
             headers=request.headers.multi_items(),
-            data=request.content or None,
+            # a large body in one piece would hold the event loop, and aiohttp warns of it
+            data=io.BytesIO(request.content) if len(request.content) > _LARGE else request.content or None,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(
                 total=None, sock_connect=request.extensions.get("timeout", {}).get("connect")

@@ -8,10 +8,12 @@ reading error bodies of any size.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -23,10 +25,13 @@ if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
 
+    from any_agent.transport.aio import Body
     from any_agent.types import Profile, Timeouts
 
 __all__ = ("HttpTransport", "Reply", "Transport", "make_client", "network_error")
 
+#: how long to wait for the end of a body whose answer is complete, so that its connection can serve again
+_DRAIN_S = 0.05
 _IDENTIFYING = (
     "OpenAI-Organization",
     "OpenAI-Project",
@@ -53,6 +58,18 @@ class Reply:
     aclose: Callable[[], Awaitable[None]]
     #: what `read` may raise when the connection breaks
     errors: tuple[type[Exception], ...] = ()
+    #: in place of `aclose` where the answer is complete: its connection may serve again
+    release: Callable[[], Awaitable[None]] | None = None
+
+    async def drain(self) -> None:
+        """Read to the end of the body, if that comes soon, and close."""
+        try:
+            with contextlib.suppress(TimeoutError, *self.errors):
+                async with asyncio.timeout(_DRAIN_S):
+                    while await self.read():
+                        pass
+        finally:
+            await self.aclose()
 
 
 class Transport(Protocol):
@@ -102,6 +119,7 @@ class HttpTransport:
         self._headers = dict(headers or {})
         self._client: AsyncOpenAI | None = client
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._draining: dict[asyncio.Task[None], Reply] = {}
 
     @property
     def client(self) -> AsyncOpenAI:
@@ -144,11 +162,26 @@ class HttpTransport:
         headers = dict(response.headers.items())
         stream = response.extensions.get(BODY)
         plain = headers.get("content-encoding", "identity") == "identity"
-        read = stream.read if isinstance(stream, Body) and plain else _reader(response.aiter_bytes())
-        return Reply(response.status_code, headers, read, response.aclose, _stream_errors(response))
+        raw = stream if isinstance(stream, Body) and plain else None
+        read = raw.read if raw is not None else _reader(response.aiter_bytes())
+        reply = Reply(response.status_code, headers, read, response.aclose, _stream_errors(response))
+        reply.release = partial(self._release, reply, raw)
+        return reply
+
+    async def _release(self, reply: Reply, body: Body | None) -> None:
+        """Let the body end while nobody waits for it."""
+        if body is not None and body.has_come():
+            await reply.aclose()
+            return
+        task = asyncio.create_task(reply.drain())
+        self._draining[task] = reply
+        task.add_done_callback(self._draining.pop)
 
     async def aclose(self) -> None:
         """Close all connections, unless the client was given: then it is the program's to close."""
+        for task, reply in list(self._draining.items()):
+            task.cancel()
+            await reply.aclose()  # a task that has not begun would not
         client, self._client = self._client, self._given_client
         if client is not None and client is not self._given_client:
             await client.close()

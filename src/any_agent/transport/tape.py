@@ -53,7 +53,7 @@ class Recorder:
     def write(self, tape: Tape, response: LLMResponse, error: ProviderError | None) -> Path:
         """Write one exchange; returns the path of its `.stream` file."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{next(_counter)}"
+        name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{next(_counter):06}"  # in order by name
         stream = self._folder / f"{name}.stream"
         stream.write_bytes(self._without_secret(bytes(tape.body)))
         expect = {"name": name, **_expectation(self._protocol, self._server, tape, response, error)}

@@ -90,6 +90,11 @@ _STATUSES: dict[int | None, ErrorKind] = {
     529: "overloaded",
 }
 
+#: what servers say of a path that they do not have, and not of what was asked for there
+_NO_SUCH_PATH = re.compile(
+    r"HTTP \d+ with an empty body|HTML page|(404 )?((page|file) )?not found|method not allowed|unexpected endpoint",
+    re.IGNORECASE,
+)
 _ADVICE: dict[ErrorKind, str] = {
     "auth": "check the API key, and that it belongs to this address",
     "quota": "the account is out of credit: this does not pass by waiting",
@@ -200,11 +205,13 @@ def _error(
     message = report.message
     if kind == "model_not_found":
         message += f" (asked for {model!r})" if model and model not in message else ""
-        message += "; list what the server has with `await adapter.list_models()`"
+        message += "; list what the server has with `any-agent models` or `adapter.list_models()`"
         if server.startswith("ollama") and "ollama pull" not in message:
             message += f", or fetch it with `ollama pull {model}`"
     elif kind in _ADVICE:
         message += f"; {_ADVICE[kind]}"
+    elif kind == "invalid_request" and status in (404, 405) and _NO_SUCH_PATH.match(message):
+        message += "; is base_url right? Most end in /v1"
     if status is not None and status >= 300:
         message = f"{message} [HTTP {status}]"
     cls = {

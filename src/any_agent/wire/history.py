@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -45,17 +45,14 @@ class History:
 
     messages: list[Message]
     notices: list[Notice]
+    #: the names of tools, by the identities of their results
+    _names: dict[int, str] | None = field(default=None, init=False, repr=False)
 
     def tool_name(self, result: ToolResultBlock) -> str:
-        """The name of the tool that a result belongs to; ids may repeat over the turns."""
-        names: dict[str, str] = {}
-        for message in self.messages:
-            for block in message.content:
-                if isinstance(block, ToolUseBlock):
-                    names[block.id] = block.name
-                elif block is result:
-                    return names.get(result.tool_use_id, "")
-        return ""
+        """The name of the tool that a result belongs to."""
+        if self._names is None:
+            self._names = _names_of_results(self.messages)
+        return self._names.get(id(result), "")
 
 
 def prepare(messages: Sequence[MessageLike], profile: Profile) -> History:
@@ -74,6 +71,18 @@ def prepare(messages: Sequence[MessageLike], profile: Profile) -> History:
         new_id = _short_id if profile.tool_call_id == "nine_alphanumeric" else _word_id
         flat = [_with_ids(message, new_id) for message in flat]
     return History(flat, notices)
+
+
+def _names_of_results(messages: Sequence[Message]) -> dict[int, str]:
+    called: dict[str, str] = {}
+    names: dict[int, str] = {}
+    for message in messages:
+        for block in message.content:
+            if isinstance(block, ToolUseBlock):
+                called[block.id] = block.name  # ids may repeat over the turns
+            elif isinstance(block, ToolResultBlock):
+                names[id(block)] = called.get(block.tool_use_id, "")
+    return names
 
 
 def parse_message(message: MessageLike) -> Message:
@@ -122,13 +131,19 @@ def result_text(content: Any) -> tuple[str, list[ImageBlock]]:
     except (TypeError, ValueError, RecursionError):
         pass
     try:
-        return msgspec.json.encode(content).decode(), []
+        return msgspec.json.encode(content, enc_hook=_of_pydantic).decode(), []
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
         pass
     try:
         return str(content), []
     except RecursionError:
         return f"({type(content).__name__})", []
+
+
+def _of_pydantic(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"JSON does not know {type(value).__name__}")
 
 
 def _part(part: dict[str, Any]) -> Block:

@@ -16,7 +16,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from any_agent.orchestration.durable.database import Database, Transaction, data_folder, database_url
+from any_agent.folders import user_folder
+from any_agent.orchestration.durable.database import Database, Transaction, database_url
 from any_agent.orchestration.durable.errors import StoreError
 from any_agent.orchestration.durable.schema import VERSION
 from orchestration.durable.postgres import Postgres
@@ -247,12 +248,12 @@ def test_a_wrong_password_is_told_without_showing_it(postgres: Postgres, postgre
 
 
 def test_the_database_is_the_one_given_or_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert database_url() == f"sqlite:///{data_folder() / 'agents.db'}"
+    assert database_url() == f"sqlite:///{user_folder('data') / 'agents.db'}"
     monkeypatch.setenv("ANY_AGENT_DB", "postgres://somewhere/agents")
     assert database_url() == "postgresql://somewhere/agents"
     assert database_url(str(tmp_path / "a.db")) == f"sqlite:///{tmp_path / 'a.db'}"
     monkeypatch.delenv("ANY_AGENT_DATA")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     if sys.platform == "linux":
-        assert data_folder() == tmp_path / "any-agent"
-    assert os.path.isabs(data_folder())
+        assert user_folder("data") == tmp_path / "any-agent"
+    assert os.path.isabs(user_folder("data"))

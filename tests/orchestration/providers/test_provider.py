@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -174,3 +175,6 @@ def test_credentials_are_worth_nothing_without_the_openai_package(monkeypatch: p
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "openai" else find(name))
     assert not get_provider("lmstudio").validate_credentials()
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "openai", types.ModuleType("openai"))
+    assert get_provider("lmstudio").validate_credentials()

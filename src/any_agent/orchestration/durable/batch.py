@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from any_agent.orchestration.durable.host import Agents
     from any_agent.orchestration.durable.tasks import Task
 
-__all__ = ("Prompt", "Results", "read_prompts", "run_batch")
+__all__ = ("Prompt", "Results", "read_prompts", "result_row", "run_batch")
 
 _POLL_S = 0.1
 
@@ -31,11 +32,17 @@ _POLL_S = 0.1
 class Prompt:
     """One line of a batch."""
 
-    #: of its task
-    id: str
+    #: what the batch is called, and what this line is called in it
+    batch: str
+    name: str
     line: int
     agent: str
     text: str
+
+    @property
+    def id(self) -> str:
+        """Of its task."""
+        return f"{self.batch}:{self.name}"
 
 
 def read_prompts(path: Path, agents: Sequence[str], name: str | None = None) -> list[Prompt]:
@@ -47,7 +54,11 @@ def read_prompts(path: Path, agents: Sequence[str], name: str | None = None) -> 
     data = path.read_bytes()
     batch = name or hashlib.sha256(data + "\0".join(agents).encode()).hexdigest()[:12]
     prompts: list[Prompt] = []
-    for number, line in enumerate(data.decode("utf-8-sig").splitlines(), 1):
+    try:
+        lines = data.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is no text in UTF-8") from None
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         where = f"{path}:{number}"
@@ -63,18 +74,20 @@ def read_prompts(path: Path, agents: Sequence[str], name: str | None = None) -> 
             raise ValueError(f"{where}: names no agent: name one here, or on the command line")
         own = str(given["id"]) if "id" in given else f"{number:07d}"
         chosen = agents[len(prompts) % len(agents)] if agent is None else str(agent)
-        prompts.append(Prompt(f"{batch}:{own}", number, chosen, text))
+        prompts.append(Prompt(batch, own, number, chosen, text))
+    if not prompts:
+        raise ValueError(f"{path} has no prompts")
     ids = [prompt.id for prompt in prompts]
     if len(set(ids)) < len(ids):
         twice = next(prompt for prompt in prompts if ids.count(prompt.id) > 1)
-        raise ValueError(f'{path}:{twice.line}: the "id" {twice.id.partition(":")[2]!r} is there twice')
+        raise ValueError(f'{path}:{twice.line}: the "id" {twice.name!r} is there twice')
     return prompts
 
 
 class Results:
-    """The file with the answers, a line each, in the order in which they came."""
+    """The file with the answers of one batch, a line each, in the order in which they came."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, batch: str) -> None:
         self.path = path
         #: the ids of the tasks whose answers are there
         self.known: set[str] = set()
@@ -88,14 +101,17 @@ class Results:
                         raise ValueError(f"{path} is there, and is no file of results: name another one") from None
                     break  # the power went in the middle of this one
                 whole += len(line)
+        if not all(id.startswith(f"{batch}:") for id in self.known):
+            raise ValueError(
+                f"{path} has the answers to other prompts, or of other agents: name another file, or the batch (--id)"
+            )
         self._file = path.open("r+b" if path.exists() else "wb")
         self._file.seek(whole)
         self._file.truncate()
 
     def add(self, prompt: Prompt, task: Task) -> None:
         """Write down what came of a prompt; it is on the disk then."""
-        row = {"task": task.id, "line": prompt.line, "agent": task.agent, "prompt": prompt.text, "state": task.state}
-        self._file.write(json.dumps({**row, **task.outcome}, ensure_ascii=False).encode() + b"\n")
+        self._file.write(json.dumps(result_row(prompt, task), ensure_ascii=False).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
         self.known.add(task.id)
@@ -105,21 +121,27 @@ class Results:
         self._file.close()
 
 
+def result_row(prompt: Prompt, task: Task) -> dict[str, Any]:
+    """What came of a prompt: `text`, or `error`."""
+    row = {"task": task.id, "line": prompt.line, "agent": task.agent, "prompt": prompt.text, "state": task.state}
+    return {**row, **task.outcome}
+
+
 async def run_batch(
     agents: Agents, prompts: Sequence[Prompt], *, concurrency: int, is_fresh: bool = False
 ) -> AsyncGenerator[tuple[Prompt, Task], None]:
-    """Each prompt with its task, as soon as that is over. Without a worker elsewhere this process does the work.
+    """Each prompt with its task, as soon as that is over. While there is no worker elsewhere this process is one.
 
     An agent does one thing at a time, and remembers; with `is_fresh` each prompt is a conversation of its own.
     """
     names = tuple(dict.fromkeys(prompt.agent for prompt in prompts))
-    rest = iter(prompts)
+    rest = iter(_mixed(prompts))
     waiting: dict[str, Prompt] = {}
     async with AsyncExitStack() as stack:
         worker = None
-        if not any(worker.agents is None for worker in await agents.workers()):
-            worker = await stack.enter_async_context(agents.worker(Scope(names), room=concurrency))
         while True:
+            if worker is None and not any(other.agents is None for other in await agents.workers()):
+                worker = await stack.enter_async_context(agents.worker(Scope(names), room=concurrency))
             while len(waiting) < concurrency and (prompt := next(rest, None)) is not None:
                 await agents.submit(prompt.agent, prompt.text, id=prompt.id, is_fresh=is_fresh)
                 waiting[prompt.id] = prompt
@@ -130,3 +152,13 @@ async def run_batch(
             if worker is not None and worker.failure.done():
                 worker.failure.result()
             await asyncio.sleep(_POLL_S)
+
+
+def _mixed(prompts: Sequence[Prompt]) -> list[Prompt]:
+    """The first prompt of each agent, then the second of each, and so on: an agent does one thing at a time."""
+    count = Counter[str]()
+    places: list[tuple[int, Prompt]] = []
+    for prompt in prompts:
+        places.append((count[prompt.agent], prompt))
+        count[prompt.agent] += 1
+    return [prompt for _, prompt in sorted(places, key=lambda place: place[0])]

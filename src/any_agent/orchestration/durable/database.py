@@ -12,38 +12,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from any_agent.folders import user_folder
 from any_agent.orchestration.durable.drivers import Driver, driver_for
 from any_agent.orchestration.durable.errors import StoreError
 from any_agent.orchestration.durable.schema import SCHEMA, VERSION
 
-__all__ = ("Database", "Transaction", "data_folder", "database_url")
+__all__ = ("Database", "Transaction", "database_url")
 
 _T = TypeVar("_T")
 #: how long a database that went away is waited for
 _PATIENCE_S = 60.0
 _PAUSE_S = (0.05, 0.1, 0.2, 0.5, 1.0)
 _VERSION_FOUND = "SELECT value FROM aa_meta WHERE name = 'version'"
-
-
-def data_folder() -> Path:
-    """Where agents of this user are kept: `ANY_AGENT_DATA`, or what is usual on the system."""
-    chosen = os.environ.get("ANY_AGENT_DATA")
-    if chosen:
-        return Path(chosen).expanduser().absolute()
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA", "")
-        return Path(base or Path.home() / "AppData" / "Local") / "any-agent"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "any-agent"
-    base = os.environ.get("XDG_DATA_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".local" / "share") / "any-agent"
 
 
 def database_url(given: str | None = None) -> str:
@@ -54,7 +40,7 @@ def database_url(given: str | None = None) -> str:
     >>> database_url("/tmp/a.db")
     'sqlite:////tmp/a.db'
     """
-    url = given or os.environ.get("ANY_AGENT_DB") or str(data_folder() / "agents.db")
+    url = given or os.environ.get("ANY_AGENT_DB") or str(user_folder("data") / "agents.db")
     if url.startswith("postgres://"):
         return f"postgresql://{url.removeprefix('postgres://')}"
     if "://" not in url:
@@ -64,6 +50,9 @@ def database_url(given: str | None = None) -> str:
         raise StoreError(
             f"ANY_AGENT_DB: {kind}:// is no database for agents: give postgresql://… or the path of a file"
         )
+    if url.partition("://")[2].partition("/")[0].count("@") > 1:
+        # what comes before the last one would be taken for the host, and shown
+        raise StoreError("ANY_AGENT_DB: an @ in the user's name or the password is written as %40")
     return url
 
 
@@ -114,7 +103,7 @@ class Database:
         return self.transact(lambda transaction: transaction.all(statement, **values), writes=False)
 
     def transact(self, work: Callable[[Transaction], _T], *, writes: bool = True) -> _T:
-        """What `work` returns, all of which is done, or nothing."""
+        """What `work` returns, all of which is done, or nothing. What does not write is a single query."""
         began = time.monotonic()  # who had to wait for others that wait need not wait as long again
         with self._lock:
             attempt = 0
@@ -170,9 +159,11 @@ class Database:
     def _tried(self, connection: Any, work: Callable[[Transaction], _T], *, writes: bool = True) -> _T:
         cursor = connection.cursor()
         try:
-            self.driver.begin(cursor, writes=writes)
+            if writes:
+                cursor.execute(self.driver.begins)
             result = work(Transaction(cursor, self.driver))
-            connection.commit()
+            if writes:
+                connection.commit()
         except BaseException:
             with contextlib.suppress(Exception):
                 connection.rollback()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sqlite3
@@ -33,13 +34,11 @@ class Driver(Protocol):
     #: a query with a row if there are tables already, and one that makes whoever makes them wait for each other
     finds_tables: str
     waits_to_make: str
+    #: begins a transaction that writes; a query alone needs none
+    begins: str
 
     def connect(self, *, lazily_kept: bool) -> Any:
         """A new connection; with `lazily_kept`, what it writes may be lost with the power of the machine."""
-        ...
-
-    def begin(self, cursor: Any, *, writes: bool) -> None:
-        """Begin a transaction, where that is not done already."""
         ...
 
     def translated(self, statement: str) -> str:
@@ -60,6 +59,7 @@ class SqliteDriver:
 
     finds_tables = "SELECT name FROM sqlite_master WHERE name = 'aa_meta'"
     waits_to_make = "SELECT 1"  # it is alone as long as it writes
+    begins = "BEGIN IMMEDIATE"
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -68,8 +68,13 @@ class SqliteDriver:
     def connect(self, *, lazily_kept: bool) -> sqlite3.Connection:
         try:
             self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
-            # others of this machine have no business in the conversations
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            if self.path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            # others of this machine have no business in the conversations. A file that is there is left alone: to close
+            # it would take SQLite's locks from every other connection of this process
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            pass
         except OSError as problem:
             raise StoreError(
                 f"cannot use the database {self.path}: {problem.strerror}; set ANY_AGENT_DB to another file"
@@ -83,9 +88,6 @@ class SqliteDriver:
             connection.close()
             raise
         return connection
-
-    def begin(self, cursor: Any, *, writes: bool) -> None:
-        cursor.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     @staticmethod
     @cache
@@ -114,7 +116,7 @@ class SqliteDriver:
             return StoreError(f"another process has kept {self.path} locked for {_BUSY_S:g} seconds: see who uses it")
         if "not a database" in words or "malformed" in words:
             return StoreError(f"{self.path} is no database, or damaged ({words}): move it away, or set ANY_AGENT_DB")
-        return StoreError(f"cannot use the database {self.path}: {words}")
+        return StoreError(f"cannot use the database {self.path}: {words}; is ANY_AGENT_DB right?")
 
 
 class PostgresDriver:
@@ -123,6 +125,7 @@ class PostgresDriver:
     # of the catalogue itself: what `to_regclass` says may be older than the lock
     finds_tables = "SELECT 1 FROM pg_class WHERE relname = 'aa_meta' AND pg_table_is_visible(oid)"
     waits_to_make = "SELECT pg_advisory_xact_lock(74620011)"
+    begins = "BEGIN"
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -142,15 +145,16 @@ class PostgresDriver:
         settings = "-c synchronous_commit=off" if lazily_kept else ""
         try:
             connection = psycopg.connect(
-                self._url, connect_timeout=_CONNECT_S, options=settings, application_name="any-agent"
+                self._url,
+                autocommit=True,
+                connect_timeout=_CONNECT_S,
+                options=settings,
+                application_name="any-agent",
             )
         except psycopg.ProgrammingError:
             raise StoreError(_NO_ADDRESS) from None
         self._was_reached = True
         return connection
-
-    def begin(self, cursor: Any, *, writes: bool) -> None:
-        """Each transaction begins with its first statement."""
 
     @staticmethod
     @cache

@@ -29,6 +29,10 @@ __all__ = ("Engine",)
 #: so a change needs a `DBOS.patch`, and this stays as it is
 _SHAPE = "any-agent-1"
 _POLL_S = 0.05
+#: of the queue of what was taken over, which is looked at from then on as long as the process lives
+_QUEUE_POLL_S = 0.5
+#: each of them is a connection; its work is so short that more of them are no faster
+_CONNECTIONS = 5
 _STATES_OVER = ("SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 
 _work: Callable[[str], Awaitable[None]] | None = None
@@ -57,20 +61,25 @@ class Engine:
         """Begin, in the running event loop; `work` is what a run does with the id of its task."""
         global _work
         if _work is not None:
-            raise RuntimeError("there is a worker in this process already: end it, or give it more room")
+            raise RuntimeError(
+                "there is a worker in this process already: use one Agents for everything in a process, or end it"
+            )
         _work = work
-        logging.getLogger("dbos").setLevel(logging.CRITICAL)  # what goes wrong is told by the runs themselves
+        log = logging.getLogger("dbos")
+        log.setLevel(logging.CRITICAL)  # what goes wrong is told by the runs themselves
+        log.handlers = [logging.NullHandler()]  # its own holds on to the standard error that was there at first
         url = self._database.url
         config: DBOSConfig = {
             "name": "any-agent",
             "system_database_url": url.replace("postgresql://", "postgresql+psycopg://", 1),
             "application_version": _SHAPE,
             "executor_id": self._queue,
-            "serializer": DBOSPortableJSONSerializer(),
-            "log_level": "CRITICAL",
+            "sys_db_pool_size": _CONNECTIONS,
             # nothing of ours waits for notifications; this is how long the end waits for the thread that looks for them
             "use_listen_notify": False,
             "notification_listener_polling_interval_sec": _POLL_S,
+            "serializer": DBOSPortableJSONSerializer(),
+            "log_level": "CRITICAL",
         }
         self._database.read("SELECT 1")  # makes the file, with its journal mode, or says why that cannot be
         try:
@@ -95,10 +104,15 @@ class Engine:
         if status.status in _STATES_OVER:
             return False
         if not self._has_queue:
-            await DBOS.register_queue_async(self._queue, polling_interval_sec=_POLL_S)
+            await DBOS.register_queue_async(self._queue, polling_interval_sec=_QUEUE_POLL_S)
             self._has_queue = True
         await DBOS.resume_workflows_async([task], queue_name=self._queue)
         return True
+
+    async def forget(self, tasks: list[str]) -> None:
+        """Throw away the journal of tasks that are over."""
+        if tasks:
+            await DBOS.delete_workflows_async(tasks)
 
     def close(self) -> None:
         """End; runs that are not over can be gone on with elsewhere."""

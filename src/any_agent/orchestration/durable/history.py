@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,22 +26,38 @@ class History:
         self._database = database
 
     def before(self, conversation: str, task: str) -> list[Message]:
-        """The conversation without what this task added to it: what it began with."""
-        rows = self._database.read(
-            "SELECT body FROM aa_messages WHERE conversation = :conversation AND task <> :task ORDER BY seq",
-            conversation=conversation,
-            task=task,
-        )
-        return [_message(body) for (body,) in rows]
+        """The conversation as the model knows it, without what this task added: what it began with."""
+        messages: list[Message] = []
+        for body in self._bodies(
+            "conversation = :conversation AND task <> :task", conversation=conversation, task=task
+        ):
+            if "compacted" in body:
+                messages = _messages(body["compacted"])
+            else:
+                messages.append(message_from_dict(body))
+        return messages
 
-    def of_task(self, task: str) -> list[Message]:
-        """What a task added, its prompt first."""
-        rows = self._database.read("SELECT body FROM aa_messages WHERE task = :task ORDER BY seq", task=task)
-        return [_message(body) for (body,) in rows]
+    def whole(self, conversation: str) -> list[Message]:
+        """The conversation as it was, with what the model does not know any more."""
+        bodies = self._bodies("conversation = :conversation", conversation=conversation)
+        return _messages(body for body in bodies if "compacted" not in body)
+
+    def compacted(self, task: str, part: int) -> list[Message]:
+        """What `compact` wrote down."""
+        (body,) = self._bodies("task = :task AND part = :part", task=task, part=part)
+        return _messages(body["compacted"])
 
     def append(self, task: Task, part: int, messages: Sequence[Message]) -> None:
         """Add the `part`th thing that a task has to add, unless it is there."""
-        bodies = [msgspec.json.encode(message_to_dict(message)).decode() for message in messages]
+        self._add(task, part, [message_to_dict(message) for message in messages])
+
+    def compact(self, task: Task, part: int, messages: Sequence[Message]) -> None:
+        """From here on the model knows these messages in the place of all before; those are kept all the same."""
+        body = {"compacted": [message_to_dict(message) for message in messages]}
+        self._add(task, part, [body])
+
+    def _add(self, task: Task, part: int, bodies: Sequence[dict[str, Any]]) -> None:
+        written = [msgspec.json.encode(body).decode() for body in bodies]
 
         def work(transaction: Transaction) -> None:
             check_known(transaction, task.worker)
@@ -61,7 +77,7 @@ class History:
                     "part": part,
                     "body": body,
                 }
-                for number, body in enumerate(bodies)
+                for number, body in enumerate(written)
             ]
             transaction.run_many(
                 "INSERT INTO aa_messages (conversation, seq, task, part, body) "
@@ -70,6 +86,10 @@ class History:
             )
 
         self._database.transact(work)
+
+    def _bodies(self, condition: str, **values: Any) -> list[dict[str, Any]]:
+        rows = self._database.read(f"SELECT body FROM aa_messages WHERE {condition} ORDER BY seq", **values)
+        return [msgspec.json.decode(body) for (body,) in rows]
 
     def begin_call(self, task: Task, place: str) -> int:
         """Write down that a call begins; the how manieth time that is."""
@@ -109,5 +129,5 @@ class History:
         )
 
 
-def _message(body: str) -> Message:
-    return message_from_dict(msgspec.json.decode(body))
+def _messages(bodies: Iterable[dict[str, Any]]) -> list[Message]:
+    return [message_from_dict(body) for body in bodies]

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from any_agent.errors import ProviderError, StreamInterrupted
-from any_agent.events import Done, Event, Failed, TextDelta
+from any_agent.events import Done, Event, Failed, ResponseEnd, TextDelta
 from any_agent.orchestration.durable.agents import AgentRecord, AgentRecords
 from any_agent.orchestration.durable.database import Database
 from any_agent.orchestration.durable.history import History
@@ -18,8 +18,9 @@ from any_agent.orchestration.registry import get_provider
 from any_agent.types import LLMResponse, Message, TextBlock
 
 if TYPE_CHECKING:
+    from any_agent.orchestration.durable.agent import DurableAgent
     from any_agent.orchestration.durable.worker import TaskWorker
-    from any_agent.orchestration.types import AgentConfig
+    from any_agent.orchestration.types import AgentConfig, AgentState
 
 __all__ = ("Agents",)
 
@@ -46,6 +47,10 @@ class Agents:
         self._records = AgentRecords(self.database)
         self._tasks = Tasks(self.database)
         self._history = History(self.database)
+        #: what this process does since nobody else does, and the one worker that does it
+        self._helped: list[Task] = []
+        self._helper: TaskWorker | None = None
+        self._helper_changes = asyncio.Lock()
 
     async def __aenter__(self) -> Agents:
         return self
@@ -57,13 +62,23 @@ class Agents:
         """A new agent, if it could be asked something: its model, its key and its tools are looked for now."""
         if config.api_key is not None:
             raise ValueError("keys are not stored: name the place of the key with api_key_env or api_key_keyring")
-        get_provider(config.provider).options(config)
+        await _aside(get_provider(config.provider).options, config)
         await _aside(self._records.add, config)
         return await self.find(config.name)
 
     async def find(self, name: str) -> AgentRecord:
         """The agent of that name, stopped or not."""
         return await _aside(self._records.find, name)
+
+    async def agent(self, name: str) -> DurableAgent:
+        """The agent of that name, to be talked with as with any other, and for a message bus."""
+        from any_agent.orchestration.durable.agent import DurableAgent
+
+        return DurableAgent(self, (await self.find(name)).config)
+
+    def state_of(self, name: str) -> AgentState:
+        """What an agent is doing; this waits for the database."""
+        return self._records.find(name).state
 
     async def list(self) -> list[AgentRecord]:
         """All agents, by name."""
@@ -90,6 +105,17 @@ class Agents:
         """The last tasks of an agent, the newest first."""
         return await _aside(self._tasks.of, name, limit)
 
+    async def ahead(self, task: Task) -> int:
+        """How many tasks the agent has to end before that one."""
+        return await _aside(self._tasks.ahead, task)
+
+    async def abandoned(self) -> set[str]:
+        """The agents that were interrupted in the middle of a task with which nobody goes on."""
+        there = {worker.id: worker for worker in await self.workers()}
+        if any(worker.agents is None for worker in there.values()):
+            return set()  # it is taken over in a moment
+        return {task.agent for task in await _aside(self._tasks.running) if task.worker not in there}
+
     async def over(self, ids: list[str]) -> list[Task]:
         """Those of some tasks that are over."""
         return await _aside(self._tasks.over, ids)
@@ -99,9 +125,9 @@ class Agents:
         return await _aside(self._tasks.cancel, id)
 
     async def history(self, name: str) -> list[Message]:
-        """The conversation with an agent."""
+        """The conversation with an agent, whole, whatever the model still knows of it."""
         record = await self.find(name)
-        return await _aside(self._history.before, record.conversation, "")
+        return await _aside(self._history.whole, record.conversation)
 
     async def workers(self) -> list[Worker]:
         """The processes that work on tasks now."""
@@ -135,6 +161,11 @@ class Agents:
                         return
                 await asyncio.sleep(_POLL_S)
 
+    async def last_event(self, id: str) -> Event | None:
+        """What happened last with a task."""
+        events = await _aside(read_events, self.database, id, await self.position(id) - 1)
+        return events[-1] if events else None
+
     async def position(self, id: str) -> int:
         """How far a task has come: the position of its last event."""
         return await _aside(last_position, self.database, id)
@@ -153,6 +184,7 @@ class Agents:
                     event = await step
                 finally:
                     step.cancel()
+                    await asyncio.gather(step, return_exceptions=True)
                 if event is None:
                     return
                 yield event
@@ -171,8 +203,28 @@ class Agents:
         """Do the task here as soon as nobody else would. It returns only by being cancelled, or with an error."""
         while await self.is_served(task.id):
             await asyncio.sleep(_CHECK_S)
-        async with self.worker(Scope((task.agent,), task.submitted)) as worker:
-            await worker.failure
+        try:
+            async with self._helper_changes:
+                self._helped.append(task)
+                if self._helper is None:
+                    self._helper = await self.worker(self._helped_scope()).__aenter__()
+                self._helper.scope = self._helped_scope()
+            await asyncio.shield(self._helper.failure)
+        finally:
+            async with self._helper_changes:
+                if task in self._helped:
+                    self._helped.remove(task)
+                if self._helper is not None and self._helped:
+                    self._helper.scope = self._helped_scope()
+                elif self._helper is not None:
+                    helper, self._helper = self._helper, None
+                    await helper.__aexit__()
+
+    def _helped_scope(self) -> Scope:
+        """What others submitted later is theirs: this process may end before it."""
+        return Scope(
+            tuple(dict.fromkeys(task.agent for task in self._helped)), max(task.submitted for task in self._helped)
+        )
 
     async def is_served(self, id: str) -> bool:
         """Whether a task is over, or somebody works on it, or will."""
@@ -190,7 +242,8 @@ def _remembered(task: Task) -> list[Event]:
     """What is left to tell of a task whose events were cleared away, or that was cancelled before there were any."""
     if task.state == "done":
         text = str(task.outcome.get("text", ""))
-        return [TextDelta(text), Done(LLMResponse(content=[TextBlock(text)]))]
+        response = LLMResponse(content=[TextBlock(text)])
+        return [TextDelta(text), ResponseEnd(response), Done(response)]
     if task.state == "cancelled":
         return [Failed(StreamInterrupted("The task was cancelled", kind="aborted", retryable=False), LLMResponse())]
     return [Failed(ProviderError(str(task.outcome.get("error", ""))), LLMResponse())]

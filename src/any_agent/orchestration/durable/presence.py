@@ -21,11 +21,15 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from any_agent.embedded.errors import EmbeddedError
 from any_agent.embedded.folder import try_lock
-from any_agent.orchestration.durable.database import Database, Transaction, data_folder
+from any_agent.folders import user_folder
 from any_agent.orchestration.durable.errors import StoreError
+
+if TYPE_CHECKING:
+    from any_agent.orchestration.durable.database import Database, Transaction
 
 __all__ = ("LOST", "Presence", "Worker", "check_known", "is_alive", "workers")
 
@@ -84,7 +88,7 @@ def _verdict(worker: Worker) -> Literal["alive", "dead", "heard", "silent"]:
 
 
 def _lock_file(id: str) -> Path:
-    return data_folder() / "workers" / id.replace(":", "-")
+    return user_folder("data") / "workers" / id.replace(":", "-")
 
 
 class Presence:
@@ -106,7 +110,9 @@ class Presence:
         """Appear; `on_lost` is called, from a thread, when others think that this process is dead."""
         file = _lock_file(self.id)
         file.parent.mkdir(0o700, parents=True, exist_ok=True)
-        self._lock = try_lock(file)
+        if sys.platform != "win32":
+            with contextlib.suppress(EmbeddedError):  # a folder without locks: then silence has to do
+                self._lock = try_lock(file)
         self._on_lost = on_lost
         self._database.transact(
             lambda transaction: transaction.run(
@@ -132,8 +138,8 @@ class Presence:
             os.close(self._lock)
         self._database.close()
 
-    def bury(self) -> None:
-        """Forget the processes that are dead: what they left behind is nobody's then."""
+    def bury(self) -> int:
+        """Forget the processes that are dead: what they left behind is nobody's then. How many there were."""
         known = workers(self._database)
         was_heard = any(worker.id == self.id and worker.silent < SILENCE_S / 2 for worker in known)
         can_judge = was_heard and self._beats * BEAT_S > SILENCE_S
@@ -141,6 +147,7 @@ class Presence:
             verdict = _verdict(worker)
             if verdict == "dead" or (verdict == "silent" and can_judge):
                 self._forget(worker.id)
+        return len(known)
 
     def _beat(self) -> None:
         while not self._end.wait(BEAT_S):

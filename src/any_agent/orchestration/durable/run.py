@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ class TaskRun:
     def __init__(
         self,
         task: Task,
-        options: Callable[[], Awaitable[AgentOptions]],
+        options: Callable[[], AgentOptions],
         journal: Journal,
         history: History,
         events: EventLog,
@@ -74,7 +74,7 @@ class TaskRun:
         """Do it: how it ended, and what is to be remembered of it. Everything is written when this returns."""
         log = await self._events.open(self.task.id)
         try:
-            options = await self._options()
+            options = await asyncio.to_thread(self._options)  # a server may have to be started first
         except StoreError:
             raise
         except (AgentSDKError, ValueError, TypeError) as problem:

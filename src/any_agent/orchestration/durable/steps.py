@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from any_agent.agent.steps import LocalSteps, together
+from any_agent.errors import ProviderError
 from any_agent.events import (
     Done,
     Event,
@@ -25,7 +26,7 @@ from any_agent.events import (
     message_to_dict,
     to_dict,
 )
-from any_agent.types import Message, ToolResultBlock, ToolUseBlock
+from any_agent.types import LLMResponse, Message, ToolResultBlock, ToolUseBlock
 
 if TYPE_CHECKING:
     from any_agent.agent.calls import Emit
@@ -99,8 +100,34 @@ class DurableSteps:
         emit: Emit,
         overflow: ContextLengthExceeded | None = None,
     ) -> list[Message]:
-        """All messages: what a named agent knows is not made shorter."""
-        return list(messages)
+        """The messages, or fewer if the agent has a policy for that and the window is too small for them."""
+        if self._local.options.compaction is None:
+            return list(messages)
+        label, task = self._next_label(), self._task
+        self._parts += 1
+        part = self._parts
+
+        async def work() -> bool | dict[str, Any]:
+            try:
+                shorter = await self._local.fit(messages, pending, self._marked(label, emit), overflow)
+            except ProviderError as problem:  # in a form that the journal can keep
+                return to_dict(Failed(problem, LLMResponse()))
+            is_shorter = shorter != list(messages)
+            if is_shorter:
+                await asyncio.to_thread(self._history.compact, task, part, shorter)
+            await self._events.flush()
+            return is_shorter
+
+        outcome = await self._journal.next_step("fit")(work)
+        if isinstance(outcome, dict):
+            failed = from_dict(cast("dict[str, Any]", outcome))
+            assert isinstance(failed, Failed)
+            raise failed.error
+        if not outcome:
+            return list(messages)
+        shorter = await asyncio.to_thread(self._history.compacted, task.id, part)
+        self._local.conversation.replace(shorter)
+        return shorter
 
     async def model(self, messages: Sequence[Message], emit: Emit, *, answer_only: bool = False) -> Done | Failed:
         """Ask the model, or return what it answered."""

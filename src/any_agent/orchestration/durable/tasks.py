@@ -157,6 +157,19 @@ class Tasks:
         )
         return [_task(row) for row in rows]
 
+    def ahead(self, task: Task) -> int:
+        """How many tasks of its conversation come before a task, and are not over."""
+        rows = self._database.read(
+            "SELECT COUNT(*) FROM aa_tasks WHERE conversation = :conversation AND seq < :seq AND finished IS NULL",
+            conversation=task.conversation,
+            seq=task.seq,
+        )
+        return int(rows[0][0])
+
+    def running(self) -> list[Task]:
+        """The tasks that were begun and are not over, whether or not their worker lives."""
+        return [_task(row) for row in self._database.read(f"SELECT {_COLUMNS} FROM aa_tasks WHERE state = 'running'")]
+
     def over(self, ids: Sequence[str]) -> list[Task]:
         """Those of some tasks that are over, in the order in which they ended."""
         if not ids:

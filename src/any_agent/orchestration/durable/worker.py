@@ -9,23 +9,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from any_agent.errors import AgentSDKError
 from any_agent.orchestration.durable.agents import AgentRecords
 from any_agent.orchestration.durable.database import Database
 from any_agent.orchestration.durable.errors import StoreError
 from any_agent.orchestration.durable.history import History
 from any_agent.orchestration.durable.log import EventLog
 from any_agent.orchestration.durable.presence import LOST, Presence
+from any_agent.orchestration.durable.retention import clear_away
 from any_agent.orchestration.durable.run import TaskRun
 from any_agent.orchestration.durable.tasks import Scope, Task, Tasks, TaskState
 from any_agent.orchestration.registry import get_provider
 
 if TYPE_CHECKING:
     from any_agent.agent.options import AgentOptions
-    from any_agent.tools.define import Tool
 
 __all__ = ("TaskWorker",)
 
@@ -33,6 +34,11 @@ __all__ = ("TaskWorker",)
 _POLL_S, _IDLE_POLL_S, _IDLE_AFTER_S = 0.1, 0.25, 5.0
 #: how often the dead are looked for
 _BURY_S = 1.0
+#: how often old things are thrown away
+_CLEAR_S = 60.0
+#: more workers than this look less often each, so that the database is asked as often by all of them together; but not
+#: less often than so many times more seldom, since many may be busy
+_CROWD, _PATIENCE = 10, 8
 #: a task that so many processes began and none ended is given up
 _MOST_ATTEMPTS = 20
 
@@ -46,18 +52,16 @@ class TaskWorker:
         scope: Scope | None = None,
         *,
         room: int = 10,
-        tools: dict[str, Sequence[Tool]] | None = None,
     ) -> None:
         self._database = database
-        self._scope = scope or Scope()
+        #: may change while it works
+        self.scope = scope or Scope()
         self._room = room
-        #: for agents of this program: tools that are no "module:function"
-        self._tools = tools or {}
         self._tasks = Tasks(database)
         self._records = AgentRecords(database)
         self._history = History(database)
         self._own_databases = Database(database.url), Database(database.url, lazily_kept=True)
-        self._presence = Presence(self._own_databases[0], agents=self._scope.agents, room=room)
+        self._presence = Presence(self._own_databases[0], agents=self.scope.agents, room=room)
         self._events = EventLog(self._own_databases[1], self._presence.id)
         self._runs: dict[str, TaskRun] = {}
         self._working: dict[str, asyncio.Task[Any]] = {}
@@ -67,8 +71,11 @@ class TaskWorker:
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def __aenter__(self) -> TaskWorker:
-        from any_agent.orchestration.durable.engine import Engine
-
+        try:
+            from any_agent.orchestration.durable.engine import Engine
+        except ModuleNotFoundError as problem:
+            message = f'tasks are done with {problem.name}: pip install "any-agent-sdk[durable]"'
+            raise AgentSDKError(message) from problem
         loop = asyncio.get_running_loop()
         async with contextlib.AsyncExitStack() as stack:
             for database in self._own_databases:
@@ -88,6 +95,11 @@ class TaskWorker:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
+    @property
+    def busy(self) -> int:
+        """How many tasks it is doing."""
+        return len(self._runs)
+
     async def finish(self, patience: float) -> None:
         """Take no more tasks, and return when those that were begun are over, or the patience is."""
         self._room = 0
@@ -95,22 +107,25 @@ class TaskWorker:
             await asyncio.wait(self._working.values(), timeout=patience)
 
     async def _take_tasks(self) -> None:
-        busy, buried = time.monotonic(), 0.0
+        busy, buried, cleared, patience = time.monotonic(), 0.0, 0.0, 1.0
         try:
             while True:
                 now = time.monotonic()
-                if now - buried > _BURY_S:
+                if now - buried > _BURY_S * patience:
                     buried = now
-                    await asyncio.to_thread(self._presence.bury)
+                    patience = min(max(1.0, await asyncio.to_thread(self._presence.bury) / _CROWD), _PATIENCE)
                     await self._take_lost()
                     await self._take(self._tasks.take_over)
+                if now - cleared > _CLEAR_S:
+                    cleared = now
+                    await self._engine.forget(await asyncio.to_thread(clear_away, self._database))
                 await self._take(self._tasks.claim)
                 if self._runs:
                     busy = now
                     await self._look_after_runs()
                 self._wake.clear()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_POLL_S if now - busy < _IDLE_AFTER_S else _IDLE_POLL_S):
+                    async with asyncio.timeout(patience * (_POLL_S if now - busy < _IDLE_AFTER_S else _IDLE_POLL_S)):
                         await self._wake.wait()
         except Exception as problem:
             self._fail(self._engine.explained(problem))
@@ -126,7 +141,7 @@ class TaskWorker:
     async def _take(self, take: Callable[[str, Scope, int], list[Task]]) -> None:
         room = self._room - len(self._runs)
         if room > 0:
-            for task in await asyncio.to_thread(take, self._presence.id, self._scope, room):
+            for task in await asyncio.to_thread(take, self._presence.id, self.scope, room):
                 await self._begin(task)
 
     async def _look_after_runs(self) -> None:
@@ -147,9 +162,9 @@ class TaskWorker:
             del self._runs[task.id]
             await asyncio.to_thread(self._finish, task, "failed", {"error": "its run ended without an outcome"})
 
-    async def _options(self, agent: str) -> AgentOptions:
-        config = (await asyncio.to_thread(self._records.find, agent)).config
-        return get_provider(config.provider).options(config, self._tools.get(agent))
+    def _options(self, agent: str) -> AgentOptions:
+        config = self._records.find(agent).config
+        return get_provider(config.provider).options(config)
 
     async def _do(self, id: str) -> None:
         """The run itself, inside the engine."""
@@ -195,7 +210,8 @@ class TaskWorker:
 
     async def _abandon(self) -> None:
         """Leave what is not done as it is."""
-        self.failure.cancel()
+        if not self.failure.cancel() and not self.failure.cancelled():
+            self.failure.exception()  # whoever did not wait for it need not be told
         for run in self._runs.values():
             run.leave()
         working = list(self._working.values())

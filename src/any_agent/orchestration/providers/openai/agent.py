@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from any_agent.agent.client import Client
 from any_agent.errors import AgentSDKError
 from any_agent.events import Done, Event, Failed, ResponseEnd
-from any_agent.orchestration.providers.openai.translation import nothing_said, to_messages
-from any_agent.orchestration.types import AgentState, Message
+from any_agent.orchestration.providers.openai.translation import answers, nothing_said
+from any_agent.orchestration.types import AgentState
 
 if TYPE_CHECKING:
     from any_agent.agent.options import AgentOptions
-    from any_agent.orchestration.types import AgentConfig
+    from any_agent.orchestration.types import AgentConfig, Message
 
 __all__ = ("OpenAICompatibleAgent",)
 
@@ -49,13 +49,9 @@ class OpenAICompatibleAgent:
 
     async def handle_message(self, message: Message) -> AsyncGenerator[Message, None]:
         """The answer: the text of each response of the model, and each call; what goes wrong is raised."""
-        async with aclosing(self.stream_message(message)) as events:
-            async for event in events:
-                if isinstance(event, ResponseEnd):
-                    for answer in self._messages(event):
-                        yield answer
-                elif isinstance(event, Failed):
-                    raise event.error
+        async with aclosing(answers(self.stream_message(message), self._config)) as messages:
+            async for answer in messages:
+                yield answer
 
     async def stream_message(self, message: Message) -> AsyncGenerator[Event, None]:
         """The same turn as it happens; the last event is `Done` or `Failed`."""
@@ -89,14 +85,12 @@ class OpenAICompatibleAgent:
         async with aclosing(self._client.events()) as events:
             async for event in events:
                 if isinstance(event, ResponseEnd):
-                    has_spoken = has_spoken or bool(self._messages(event))
+                    has_spoken = has_spoken or bool(
+                        event.response.text or event.response.tool_calls or event.response.tool_errors
+                    )
                 elif isinstance(event, Done) and not has_spoken:
                     event = Failed(nothing_said(event.response), event.response, event.seq)
                 yield event
-
-    def _messages(self, event: ResponseEnd) -> list[Message]:
-        config = self._config
-        return to_messages(event.response, sender=config.name, provider=config.provider, model=config.model or "")
 
     def _end(self, state: AgentState) -> None:
         """The turn has ended, unless it has already, or the agent with it."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from any_agent.adapters.create import create_adapter
+from any_agent.agent.compaction import Compaction, DropOldest, Summarise
 from any_agent.agent.options import AgentOptions
 from any_agent.errors import ProviderError
 from any_agent.orchestration.keys import find_key, wire_profile
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from any_agent.tools.define import Tool
 
 __all__ = ("OpenAICompatibleProvider",)
+
+_COMPACTIONS: dict[str | None, Compaction | None] = {
+    None: None,
+    "drop-oldest": DropOldest(),
+    "summarise": Summarise(),
+}
 
 
 class OpenAICompatibleProvider:
@@ -49,7 +56,10 @@ class OpenAICompatibleProvider:
         """Whether an agent for the usual address could be made without giving a key."""
         variable = self._profile.api_key_env
         has_key = variable is None or self._profile.local or bool(os.environ.get(variable, "").strip())
-        return has_key and importlib.util.find_spec("openai") is not None
+        try:
+            return has_key and importlib.util.find_spec("openai") is not None
+        except ValueError:  # it has been imported from somewhere that has no spec
+            return has_key
 
     def options(self, config: AgentConfig, tools: Sequence[Tool] | None = None) -> AgentOptions:
         """Everything that is needed to ask the model, the key included. Nobody is asked for it but the keyring.
@@ -63,7 +73,7 @@ class OpenAICompatibleProvider:
             message = f"provider {self.provider_type!r} has no usual address: give base_url"
             raise ProviderError(message, kind="invalid_request")
         wire = wire_profile(self._profile, base_url)
-        usable = [load_tool(name) for name in config.tools] if tools is None else list(tools)
+        usable = [_tool(name) for name in config.tools] if tools is None else list(tools)
         given = {name: getattr(config, name) for name in ("temperature", "max_tokens", "thinking")}
         options = AgentOptions(
             system_prompt=config.system_prompt or "",
@@ -75,7 +85,15 @@ class OpenAICompatibleProvider:
             tools=usable,
             auto_execute_tools=bool(usable),
             max_turns=sys.maxsize,
+            compaction=_COMPACTIONS[config.compaction],
             **{name: value for name, value in given.items() if value is not None},
         )
         create_adapter(options)  # an address that is none is refused here, and not in the middle of a turn
         return options
+
+
+def _tool(name: str) -> Tool:
+    try:
+        return load_tool(name)
+    except ValueError as problem:
+        raise ValueError(f"tool {problem}") from problem

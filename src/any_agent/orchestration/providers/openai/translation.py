@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
 from any_agent.errors import ProviderAPIError
+from any_agent.events import Failed, ResponseEnd
 from any_agent.orchestration.types import Message, MessageType
 from any_agent.types import LLMResponse, ToolUseBlock, ToolUseError
 from any_agent.wire.request import arguments_text
 
-__all__ = ("nothing_said", "to_messages")
+if TYPE_CHECKING:
+    from any_agent.events import Event
+    from any_agent.orchestration.types import AgentConfig
+
+__all__ = ("answers", "nothing_said", "to_messages")
 
 
 def to_messages(response: LLMResponse, *, sender: str, provider: str, model: str) -> list[Message]:
@@ -26,6 +35,18 @@ def to_messages(response: LLMResponse, *, sender: str, provider: str, model: str
         if isinstance(block, ToolUseBlock | ToolUseError)
     ]
     return messages
+
+
+async def answers(events: AsyncGenerator[Event, None], config: AgentConfig) -> AsyncGenerator[Message, None]:
+    """A turn of an agent in whole messages; what goes wrong is raised."""
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, ResponseEnd):
+                model = config.model or ""
+                for message in to_messages(event.response, sender=config.name, provider=config.provider, model=model):
+                    yield message
+            elif isinstance(event, Failed):
+                raise event.error
 
 
 def nothing_said(response: LLMResponse) -> ProviderAPIError:
