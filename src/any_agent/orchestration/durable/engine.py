@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy.exc
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID, StepReservation, error
 
+from any_agent.errors import AgentSDKError
 from any_agent.orchestration.durable.errors import StoreError
 from any_agent.orchestration.durable.presence import LOST
 
@@ -61,7 +62,7 @@ class Engine:
         """Begin, in the running event loop; `work` is what a run does with the id of its task."""
         global _work
         if _work is not None:
-            raise RuntimeError(
+            raise AgentSDKError(
                 "there is a worker in this process already: use one Agents for everything in a process, or end it"
             )
         _work = work

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from any_agent.errors import ProviderError, StreamInterrupted
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from any_agent.orchestration.durable.agent import DurableAgent
     from any_agent.orchestration.durable.worker import TaskWorker
     from any_agent.orchestration.types import AgentConfig, AgentState
+    from any_agent.tools.define import Tool
 
 __all__ = ("Agents",)
 
@@ -193,11 +194,16 @@ class Agents:
             await asyncio.gather(helping, return_exceptions=True)
             await reading.aclose()
 
-    def worker(self, scope: Scope | None = None, *, room: int = 10) -> TaskWorker:
-        """A worker in this process, for `async with`."""
+    def worker(
+        self, scope: Scope | None = None, *, room: int = 10, tools: Mapping[str, Sequence[Tool]] | None = None
+    ) -> TaskWorker:
+        """A worker in this process, for `async with`: it does the tasks of all agents, up to `room` at once.
+
+        `tools` are functions that only this program has, by the name of the agent that may call them.
+        """
         from any_agent.orchestration.durable.worker import TaskWorker  # its engine takes a while to be imported
 
-        return TaskWorker(self.database, scope, room=room)
+        return TaskWorker(self.database, scope, room=room, tools=tools)
 
     async def _work_if_alone(self, task: Task) -> None:
         """Do the task here as soon as nobody else would. It returns only by being cancelled, or with an error."""

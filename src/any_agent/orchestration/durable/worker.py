@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from any_agent.orchestration.registry import get_provider
 
 if TYPE_CHECKING:
     from any_agent.agent.options import AgentOptions
+    from any_agent.tools.define import Tool
 
 __all__ = ("TaskWorker",)
 
@@ -52,11 +53,14 @@ class TaskWorker:
         scope: Scope | None = None,
         *,
         room: int = 10,
+        tools: Mapping[str, Sequence[Tool]] | None = None,
     ) -> None:
         self._database = database
         #: may change while it works
         self.scope = scope or Scope()
         self._room = room
+        #: by the agent's name: functions that only this program has, in the place of those that the agent names
+        self._tools = tools or {}
         self._tasks = Tasks(database)
         self._records = AgentRecords(database)
         self._history = History(database)
@@ -164,7 +168,7 @@ class TaskWorker:
 
     def _options(self, agent: str) -> AgentOptions:
         config = self._records.find(agent).config
-        return get_provider(config.provider).options(config)
+        return get_provider(config.provider).options(config, self._tools.get(agent))
 
     async def _do(self, id: str) -> None:
         """The run itself, inside the engine."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from any_agent import embedded
 from any_agent.orchestration.providers.openai.provider import OpenAICompatibleProvider
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from any_agent.tools.define import Tool
 
 __all__ = ("EmbeddedProvider",)
-
-_SHORT = 200
 
 
 class EmbeddedProvider(OpenAICompatibleProvider):
