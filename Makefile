@@ -6,7 +6,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 USABLE := .venv/.usable
 READY := .venv/.ready
 
-.PHONY: demo env test check format bench clean
+# how long `make soak` goes on
+MINUTES ?= 5
+
+.PHONY: demo env test check format bench soak clean
 
 demo: $(USABLE)
 	@$(BIN)/python examples/demo.py
@@ -45,6 +48,9 @@ format: env
 bench: env
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/durable.py
+
+soak: env
+	ANY_AGENT_SOAK=$(MINUTES) $(BIN)/python -m pytest -s tests/orchestration/durable/test_soak.py
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist

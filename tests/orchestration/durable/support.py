@@ -151,6 +151,8 @@ class Model:
         #: what it calls a tool instead, and what it says at the end of each answer
         self.names: dict[str, str] = {}
         self.suffix = ""
+        #: seconds between two pieces of an answer
+        self.pace = 0.0
 
     def __call__(self, request: Received) -> Reply:
         if request.method != "POST":
@@ -178,7 +180,8 @@ class Model:
             events = chat_events("heard: ", prompt + self.suffix)
         # only the first request of a kind is held back
         held = self.held.pop((prompt, rounds), ())
-        steps = [*events[:2], *held, *events[2:]]
+        paced = [step for event in events[2:] for step in (*([self.pace] if self.pace else []), event)]
+        steps = [*events[:2], *held, *paced]
         # half of a pair of UTF-16, as a server may write it that cuts a character in two
         return Reply([step.replace(HALF.encode(), b"\\ud83d") if isinstance(step, bytes) else step for step in steps])
 

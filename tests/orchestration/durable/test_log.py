@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from any_agent.events import ToolInputDelta
 from any_agent.orchestration.durable.database import Database
 from any_agent.orchestration.durable.errors import StoreError
 from any_agent.orchestration.durable.log import EventLog, TaskLog, last_position, read_events
+from orchestration.durable.postgres import Postgres
 from orchestration.durable.processes import until
 from orchestration.durable.support import appear
 
@@ -128,6 +130,20 @@ async def test_whoever_is_given_up_writes_nothing_more(database: Database, log: 
     with pytest.raises(StoreError, match="took over its tasks"):
         await log.flush()
     assert rows(database) == 0
+
+
+async def test_what_is_written_is_there_when_the_server_is_killed(postgres: Postgres, postgres_url: str) -> None:
+    """The worker lives on, and would go on with the next number."""
+    with closing(Database(postgres_url)) as database, closing(Database(postgres_url, lazily_kept=True)) as own:
+        appear(database, "w")
+        log = EventLog(own, "w")
+        task = await log.open("t")
+        for number in range(1, 6):
+            log.put(task, None, Notice("k", str(number)))
+            await log.flush()
+            postgres.kill()
+            postgres.start()
+        assert [event.seq for event in read_events(database, "t")] == [1, 2, 3, 4, 5]
 
 
 _EVENTS = st.one_of(

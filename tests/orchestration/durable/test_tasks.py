@@ -337,6 +337,7 @@ def test_an_agent_that_is_stopped_ends_everything_and_may_begin_anew(database: D
     assert claim(tasks) == [other, new.id]
 
 
+@pytest.mark.row("C10")
 def test_the_state_of_an_agent_is_that_of_its_tasks(database: Database) -> None:
     tasks, records = add_agents(database, "a"), AgentRecords(database)
     assert records.find("a").state == "idle"

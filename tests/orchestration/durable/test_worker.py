@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -10,10 +11,11 @@ import pytest
 from any_agent import Done, Failed, Tool, ToolContext, ToolProgress, ToolResult, tool
 from any_agent.orchestration.durable.database import Database
 from any_agent.orchestration.durable.errors import StoreError
+from any_agent.orchestration.durable.history import History
 from any_agent.orchestration.durable.host import Agents
 from any_agent.testing import HANG, ScriptedServer
 from orchestration.durable.processes import until
-from orchestration.durable.support import HALF, Model, read, said, spawn, texts, worker_of, written
+from orchestration.durable.support import HALF, LIMIT_S, Model, read, said, spawn, texts, worker_of, written
 
 
 class Deeds:
@@ -276,3 +278,29 @@ async def test_progress_from_a_thread_is_in_the_log(model: Model, server: Script
     for id in ("call_0", "call_1"):
         told = [event.data for event in events if isinstance(event, ToolProgress) and event.id == id]
         assert told == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+
+async def test_what_is_being_added_when_a_task_is_cancelled_is_there_before_the_next_begins(
+    model: Model, server: ScriptedServer, agents: Agents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adding, may_add = threading.Event(), threading.Event()
+    append = History.append
+
+    def slow(self: History, task: Any, part: int, messages: Any) -> None:
+        if not adding.is_set():
+            adding.set()
+            may_add.wait(LIMIT_S)
+        append(self, task, part, messages)
+
+    monkeypatch.setattr(History, "append", slow)
+    await spawn(agents, server, "a")
+    async with worker_of(agents) as worker:
+        one, two = await agents.submit("a", "one"), await agents.submit("a", "two")
+        await until(adding.is_set)
+        worker._runs[one.id].cancel()
+        await asyncio.sleep(0.3)  # time enough to begin the next one too early
+        assert (await agents.task(two.id)).state == "waiting"
+        may_add.set()
+        assert isinstance((await read(agents, two.id))[-1], Done)
+    assert await said(agents, "a") == ["user: one", "assistant: heard: one", "user: two", "assistant: heard: two"]
+    assert [message["role"] for message in server.requests[-1].json["messages"]] == ["user", "assistant", "user"]

@@ -38,7 +38,8 @@ class Driver(Protocol):
     begins: str
 
     def connect(self, *, lazily_kept: bool) -> Any:
-        """A new connection; with `lazily_kept`, what it writes may be lost with the power of the machine."""
+        """A new connection. With `lazily_kept`, what it writes last may be lost when the power is: that is for what
+        is worth nothing without the process that wrote it, which is lost as well."""
         ...
 
     def translated(self, statement: str) -> str:
@@ -138,18 +139,14 @@ class PostgresDriver:
         self._was_reached = False
 
     def connect(self, *, lazily_kept: bool) -> Any:
+        # a server may be lost without the process, which would go on after a gap: everything is kept
         try:
             import psycopg
         except ModuleNotFoundError:
             raise StoreError('Postgres needs some more packages: pip install "any-agent-sdk[durable]"') from None
-        settings = "-c synchronous_commit=off" if lazily_kept else ""
         try:
             connection = psycopg.connect(
-                self._url,
-                autocommit=True,
-                connect_timeout=_CONNECT_S,
-                options=settings,
-                application_name="any-agent",
+                self._url, autocommit=True, connect_timeout=_CONNECT_S, application_name="any-agent"
             )
         except psycopg.ProgrammingError:
             raise StoreError(_NO_ADDRESS) from None

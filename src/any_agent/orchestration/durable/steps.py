@@ -166,7 +166,12 @@ class DurableSteps:
             return  # a round that was broken off here is done elsewhere
         self._parts += 1
         await self._local.append(messages)
-        await asyncio.to_thread(self._history.append, self._task, self._parts, list(messages))
+        adding = asyncio.create_task(asyncio.to_thread(self._history.append, self._task, self._parts, list(messages)))
+        try:
+            await asyncio.shield(adding)
+        except asyncio.CancelledError:
+            await asyncio.wait({adding})  # the next task of the conversation begins with what is there
+            raise
 
     async def _call(
         self, step: Step, label: str, call: ToolUseBlock, refusal: str | None, place: str, emit: Emit
