@@ -35,7 +35,7 @@ def test_what_is_added_twice_is_there_once(database: Database, tasks: list[Task]
         history.append(two, 1, [Message("user", "other")])
         history.append(one, 2, said[1:])
     assert history.before("a#1", "") == said
-    assert history.of_task(one.id) == said
+    assert history.whole("a#1") == said
     assert history.before("a#1", one.id) == []
     assert history.before("b#1", "") == [Message("user", "other")]
 

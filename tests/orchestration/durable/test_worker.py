@@ -148,7 +148,7 @@ async def test_a_task_whose_claim_was_lost_on_the_way_is_done_all_the_same(
     await spawn(agents, server, "a")
     task = await agents.submit("a", "x")
     async with worker_of(agents, room=0) as worker:
-        assert [one.id for one in agents._tasks.claim(worker._presence.id, worker._scope, 1)] == [task.id]
+        assert [one.id for one in agents._tasks.claim(worker._presence.id, worker.scope, 1)] == [task.id]
         worker._room = 1
         assert isinstance((await read(agents, task.id))[-1], Done)
     assert model.asked == [("x", 0)]
@@ -215,7 +215,7 @@ async def test_a_model_that_writes_what_is_no_unicode_is_understood_or_told(
 async def test_a_task_that_no_process_survives_is_given_up(server: ScriptedServer, agents: Agents) -> None:
     await spawn(agents, server, "a")
     task, following = await agents.submit("a", "x"), await agents.submit("a", "y")
-    agents._tasks.claim("dead", worker_of(agents)._scope, 1)
+    agents._tasks.claim("dead", worker_of(agents).scope, 1)
     agents.database.transact(lambda new: new.run("UPDATE aa_tasks SET attempts = 20 WHERE id = :id", id=task.id))
     async with worker_of(agents):
         assert (await over(agents, following.id)).state == "done"
