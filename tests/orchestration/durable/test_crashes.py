@@ -293,3 +293,18 @@ async def test_long_results_are_read_on_after_a_crash(
     assert len(results) == 2
     assert results[1].startswith("result: word word")
     assert len(results[1]) > 1000
+
+
+async def test_a_worker_ends_although_the_database_is_away(
+    postgres: Postgres, postgres_url: str, tmp_path: Path
+) -> None:
+    """Within seconds: otherwise it would wait for the database, time and again, as it does at work."""
+    with home_in(tmp_path, postgres_url) as home:
+        worker = await home.worker()
+        postgres.kill()
+        try:
+            worker.send(signal.SIGTERM)
+            await until(lambda: not worker.is_running, 30)
+        finally:
+            postgres.start()
+        assert "Traceback" not in worker.err
