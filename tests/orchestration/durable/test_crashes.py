@@ -181,7 +181,7 @@ async def test_a_worker_that_is_asked_to_end_ends_what_it_has_begun(
     ids = [(await agents.submit("a", prompt)).id for prompt in ("x", "y")]
     await server.received(1)
     worker.send(signal.SIGTERM)
-    await worker.says("ending what is being done")
+    await worker.says("being ended; Ctrl-C once more")
     gate.set()
     assert await worker.ended() == 0
     assert [(await agents.task(id)).state for id in ids] == ["done", "ready"]
@@ -198,7 +198,7 @@ async def test_a_worker_that_is_asked_twice_leaves_it_to_others_at_once(
     task = await agents.submit("a", "do put x + pay y")
     await until(lambda: len(lines(home.folder / "deeds")) == 2)
     worker.send(signal.SIGTERM)
-    await worker.says("ending what is being done")
+    await worker.says("being ended; Ctrl-C once more")
     worker.send(signal.SIGINT)
     assert await worker.ended() == 0
     (home.folder / "hold").unlink()
@@ -293,3 +293,18 @@ async def test_long_results_are_read_on_after_a_crash(
     assert len(results) == 2
     assert results[1].startswith("result: word word")
     assert len(results[1]) > 1000
+
+
+async def test_a_worker_ends_although_the_database_is_away(
+    postgres: Postgres, postgres_url: str, tmp_path: Path
+) -> None:
+    """Within seconds: otherwise it would wait for the database, time and again, as it does at work."""
+    with home_in(tmp_path, postgres_url) as home:
+        worker = await home.worker()
+        postgres.kill()
+        try:
+            worker.send(signal.SIGTERM)
+            await until(lambda: not worker.is_running, 30)
+        finally:
+            postgres.start()
+        assert "Traceback" not in worker.err

@@ -125,6 +125,22 @@ def test_engines_may_make_their_tables_at_once(database_url: str) -> None:
     assert [(*process.communicate(), process.returncode) for process in processes] == [("ready\n", "", 0)] * 3
 
 
+async def test_the_queues_of_workers_that_are_no_more_are_thrown_away(
+    model: Model, server: ScriptedServer, agents: Agents
+) -> None:
+    """The engine hands a run over by a queue, and keeps each queue for ever."""
+    await spawn(agents, server, "a")
+    model.held[("x", 0)] = [HANG]
+    task = await agents.submit("a", "x")
+    async with worker_of(agents):
+        await server.received(1)
+    async with worker_of(agents) as heir:
+        await read(agents, task.id)
+        assert journal(agents.database, "name", "queues") == [(f"any-agent {heir._presence.id}",)]
+    async with worker_of(agents):
+        await until(lambda: not journal(agents.database, "name", "queues"))
+
+
 async def test_a_run_that_is_begun_as_its_worker_ends_is_done_by_the_next(
     model: Model, server: ScriptedServer, agents: Agents
 ) -> None:

@@ -107,10 +107,8 @@ def mend_writes(database: Database, table: str) -> None:
     ("table", "word"),
     [
         ("aa_events", "heard"),
-        ("aa_events", "put of"),
         ("aa_events", "done"),
         ("aa_messages", "put of"),
-        ("aa_messages", "heard"),
     ],
 )
 async def test_what_cannot_be_written_stops_the_worker_and_costs_nothing(

@@ -23,11 +23,10 @@ from any_agent.orchestration.durable.drivers import Driver, driver_for
 from any_agent.orchestration.durable.errors import StoreError
 from any_agent.orchestration.durable.schema import SCHEMA, VERSION
 
-__all__ = ("Database", "Transaction", "database_url")
+__all__ = ("PATIENCE_S", "Database", "Transaction", "database_url")
 
 _T = TypeVar("_T")
-#: how long a database that went away is waited for
-_PATIENCE_S = 60.0
+PATIENCE_S = 60.0
 _PAUSE_S = (0.05, 0.1, 0.2, 0.5, 1.0)
 _VERSION_FOUND = "SELECT value FROM aa_meta WHERE name = 'version'"
 
@@ -94,6 +93,8 @@ class Database:
     def __init__(self, url: str | None = None, *, lazily_kept: bool = False) -> None:
         self.url = database_url(url)
         self.driver = driver_for(self.url)
+        #: how long it is waited for when it goes away
+        self.patience = PATIENCE_S
         self._lazily_kept = lazily_kept
         self._lock = threading.RLock()
         self._connection: Any = None
@@ -116,7 +117,7 @@ class Database:
                     is_lost = self.driver.is_lost(problem)
                     if is_lost:
                         self.close()
-                    if not is_lost or time.monotonic() - began > _PATIENCE_S:
+                    if not is_lost or time.monotonic() - began > self.patience:
                         explained = self.driver.explained(problem)
                         if explained is problem:
                             raise

@@ -18,7 +18,7 @@ from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID, St
 
 from any_agent.errors import AgentSDKError
 from any_agent.orchestration.durable.errors import StoreError
-from any_agent.orchestration.durable.presence import LOST
+from any_agent.orchestration.durable.presence import LOST, workers
 
 if TYPE_CHECKING:
     from any_agent.orchestration.durable.database import Database
@@ -34,6 +34,7 @@ _POLL_S = 0.05
 _QUEUE_POLL_S = 0.5
 #: each of them is a connection; its work is so short that more of them are no faster
 _CONNECTIONS = 5
+_QUEUE = "any-agent"
 _STATES_OVER = ("SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 
 _work: Callable[[str], Awaitable[None]] | None = None
@@ -55,7 +56,7 @@ class Engine:
     def __init__(self, database: Database, name: str, stand_still: Callable[[StoreError], Awaitable[Any]]) -> None:
         self._database = database
         self._stand_still = stand_still
-        self._queue = f"any-agent {name}"
+        self._queue = f"{_QUEUE} {name}"
         self._has_queue = False
 
     def launch(self, work: Callable[[str], Awaitable[None]]) -> None:
@@ -111,9 +112,15 @@ class Engine:
         return True
 
     async def forget(self, tasks: list[str]) -> None:
-        """Throw away the journal of tasks that are over."""
+        """Throw away the journal of tasks that are over, and the queues of workers that are no more."""
         if tasks:
             await DBOS.delete_workflows_async(tasks)
+        # whoever has a queue was there before it had one
+        queues = [queue.name for queue in await DBOS.list_queues_async()]
+        there = {f"{_QUEUE} {worker.id}" for worker in await asyncio.to_thread(workers, self._database)}
+        for name in queues:
+            if name.startswith(_QUEUE) and name not in there:
+                await DBOS.delete_queue_async(name)
 
     def close(self) -> None:
         """End; runs that are not over can be gone on with elsewhere."""
