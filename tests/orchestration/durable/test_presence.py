@@ -169,6 +169,25 @@ def test_who_was_buried_is_told_and_can_write_nothing_more(database: Database, m
         presence.end()
 
 
+def test_who_vanishes_while_it_writes_holds_nobody_up(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without power closes no connection, and Postgres would wait for it for hours."""
+    monkeypatch.setattr("any_agent.orchestration.durable.drivers._STANDSTILL_S", 0.2)
+    attempts = 0
+    with closing(Database(postgres_url)) as database, psycopg.connect(postgres_url, autocommit=True) as other:
+        appear(database, "w")
+
+        def work(transaction: Transaction) -> None:
+            nonlocal attempts
+            attempts += 1
+            check_known(transaction, "w")
+            assert other.execute("DELETE FROM aa_workers").rowcount == 1
+            check_known(transaction, "w")
+
+        with pytest.raises(StoreError, match="took over its tasks"):
+            database.transact(work)
+        assert attempts == 2  # it came back, and learned of it
+
+
 def test_nobody_is_buried_while_they_write(postgres_url: str) -> None:
     with closing(Database(postgres_url)) as database, psycopg.connect(postgres_url, autocommit=True) as other:
         appear(database, "w")

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator
 from contextlib import closing, suppress
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from any_agent import Done, TextDelta
@@ -79,7 +80,9 @@ class Chaos:
         self._stopped.append(worker)
         forget = f"DELETE FROM aa_workers WHERE pid = {worker.pid}"
         if self._postgres is not None:
-            self._postgres.run(forget, "agents")
+            # one that stands still in the middle of writing holds others up for some seconds
+            with suppress(psycopg.errors.LockNotAvailable):
+                self._postgres.run(f"SET lock_timeout = 100; {forget}", "agents")
         else:
             with closing(sqlite3.connect(self._home.folder / "agents.db", timeout=0.1)) as connection:
                 # one that stands still in the middle of writing holds all others up, and cannot be given up

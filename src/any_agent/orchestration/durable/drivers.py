@@ -20,6 +20,8 @@ _VALUE = re.compile(r"(?<!:):([a-z_][a-z_0-9]*)")
 #: how long a SQLite file is waited for that another process writes to
 _BUSY_S = 30.0
 _CONNECT_S = 10
+#: how long Postgres keeps the locks of a transaction in which nothing happens: of a machine that lost its power, say
+_STANDSTILL_S = 10.0
 _NO_ADDRESS = (
     "ANY_AGENT_DB is no address of a Postgres database: write postgresql://user:password@host:port/database, and in a "
     "password %40 for @, %2F for /, %3A for :, %25 for %"
@@ -150,6 +152,12 @@ class PostgresDriver:
             )
         except psycopg.ProgrammingError:
             raise StoreError(_NO_ADDRESS) from None
+        try:
+            milliseconds = str(round(_STANDSTILL_S * 1000))
+            connection.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, false)", (milliseconds,))
+        except BaseException:
+            connection.close()
+            raise
         self._was_reached = True
         return connection
 
@@ -163,7 +171,9 @@ class PostgresDriver:
     def is_lost(self, problem: Exception) -> bool:
         from psycopg import InterfaceError, OperationalError, errors
 
-        if isinstance(problem, errors.SerializationFailure | errors.DeadlockDetected):
+        if isinstance(
+            problem, errors.SerializationFailure | errors.DeadlockDetected | errors.IdleInTransactionSessionTimeout
+        ):
             return True
         # before the first connection a wrong address is likelier than a restart
         passes = isinstance(problem, OperationalError | InterfaceError) and self._was_reached
