@@ -35,12 +35,23 @@ _SETTINGS = {
 }
 
 
+#: ends what a process left behind that was killed before it could: its standard input is closed then
+_CLEANER = """
+read line
+server=$(head -n 1 "$0/data/postmaster.pid" 2>/dev/null) && kill -QUIT "$server"
+while [ -n "$server" ] && kill -0 "$server" 2>/dev/null; do sleep 0.1; done
+rm -rf "$0"
+"""
+
+
 class Postgres:
     """Begin with `start`, end with `stop`; in between it may be killed and started again."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="aa-pg-"))  # short, since it holds a socket
         self.port = 0
+        command = ["sh", "-c", _CLEANER, str(self.folder)]
+        self._cleaner = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
         self._user: dict[str, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
         spec = importlib.util.find_spec(_PACKAGE)
@@ -74,15 +85,13 @@ class Postgres:
 
     def stop(self) -> None:
         """End it, and remove its files."""
-        try:
-            if self._process is not None:
-                self._process.send_signal(signal.SIGQUIT)
-                try:
-                    self._process.wait(_LIMIT_S)
-                except subprocess.TimeoutExpired:
-                    self.kill()
-        finally:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if self._process is not None:
+            self._process.send_signal(signal.SIGQUIT)
+            try:
+                self._process.wait(_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        self._cleaner.communicate()
 
     def kill(self) -> None:
         """End it as a machine ends that has no power any more."""
