@@ -187,6 +187,37 @@ def test_a_server_that_is_started_again_is_waited_for(postgres: Postgres, postgr
         assert count(database) == 2
 
 
+def test_closing_ends_the_waiting_for_a_server_that_went_away(postgres: Postgres, postgres_url: str) -> None:
+    database = Database(postgres_url)
+    count(database)
+    is_trying = threading.Event()
+    problems: list[StoreError] = []
+
+    def work(transaction: Transaction) -> None:
+        is_trying.set()
+        transaction.all("SELECT 1")
+
+    def wait() -> None:
+        try:
+            database.transact(work, writes=False)
+        except StoreError as problem:
+            problems.append(problem)
+
+    thread = threading.Thread(target=wait, daemon=True)
+    postgres.kill()
+    try:
+        thread.start()
+        assert is_trying.wait(30)
+        database.close()
+        thread.join(30)
+        assert not thread.is_alive()
+    finally:
+        postgres.start()
+    assert "is ANY_AGENT_DB right?" in str(problems[0])
+    with closing(database):
+        assert count(database) == 1  # it can be used again
+
+
 def test_transactions_in_each_others_way_are_done_again(postgres_url: str) -> None:
     with closing(Database(postgres_url)) as database:
         for name in ("one", "two"):

@@ -6,17 +6,22 @@ task ids, retried steps telling readers to reset.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
+from contextlib import closing
 from typing import Any
 
 from dbos import DBOS
 
 from any_agent import Done, Message, tool
 from any_agent.orchestration.durable.database import Database
+from any_agent.orchestration.durable.engine import Engine
+from any_agent.orchestration.durable.errors import StoreError
 from any_agent.orchestration.durable.host import Agents
 from any_agent.testing import HANG, ScriptedServer
+from orchestration.durable.postgres import Postgres
 from orchestration.durable.processes import Home, until
 from orchestration.durable.support import Model, read, said, spawn, worker_of
 
@@ -123,6 +128,32 @@ def test_engines_may_make_their_tables_at_once(database_url: str) -> None:
         process.stdin.write("\n")
         process.stdin.flush()
     assert [(*process.communicate(), process.returncode) for process in processes] == [("ready\n", "", 0)] * 3
+
+
+async def test_what_the_engine_asks_only_once_is_asked_again_when_the_server_is_back(
+    postgres: Postgres, postgres_url: str
+) -> None:
+    """Most of what it does waits for the database; the rest would have ended the worker."""
+    done: list[str] = []
+
+    async def work(task: str) -> None:
+        done.append(task)
+
+    async def stand_still(problem: StoreError) -> None:
+        raise problem
+
+    with closing(Database(postgres_url)) as database:
+        engine = Engine(database, "worker", stand_still)
+        engine.launch(work)
+        try:
+            postgres.kill()
+            doing = asyncio.gather(engine.begin("x", is_new=False), engine.forget([]))
+            await asyncio.sleep(0)
+            await asyncio.to_thread(postgres.start)
+            assert await doing == [True, None]
+            await until(lambda: done == ["x"])
+        finally:
+            engine.close()
 
 
 async def test_the_queues_of_workers_that_are_no_more_are_thrown_away(

@@ -14,7 +14,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,11 +23,12 @@ from any_agent.orchestration.durable.drivers import Driver, driver_for
 from any_agent.orchestration.durable.errors import StoreError
 from any_agent.orchestration.durable.schema import SCHEMA, VERSION
 
-__all__ = ("PATIENCE_S", "Database", "Transaction", "database_url")
+__all__ = ("PATIENCE_S", "PAUSE_S", "Database", "Transaction", "database_url")
 
 _T = TypeVar("_T")
+#: how long a database is waited for that went away, and how long before each attempt
 PATIENCE_S = 60.0
-_PAUSE_S = (0.05, 0.1, 0.2, 0.5, 1.0)
+PAUSE_S = (0.05, 0.1, 0.2, 0.5, 1.0)
 _VERSION_FOUND = "SELECT value FROM aa_meta WHERE name = 'version'"
 
 
@@ -93,11 +94,11 @@ class Database:
     def __init__(self, url: str | None = None, *, lazily_kept: bool = False) -> None:
         self.url = database_url(url)
         self.driver = driver_for(self.url)
-        #: how long it is waited for when it goes away
-        self.patience = PATIENCE_S
         self._lazily_kept = lazily_kept
         self._lock = threading.RLock()
         self._connection: Any = None
+        #: set for those that are not to wait for a database that went away
+        self._haste = threading.Event()
 
     def read(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
         """All rows of one query."""
@@ -106,6 +107,7 @@ class Database:
     def transact(self, work: Callable[[Transaction], _T], *, writes: bool = True) -> _T:
         """What `work` returns, all of which is done, or nothing. What does not write is a single query."""
         began = time.monotonic()  # who had to wait for others that wait need not wait as long again
+        haste = self._haste
         with self._lock:
             attempt = 0
             while True:
@@ -116,21 +118,35 @@ class Database:
                 except Exception as problem:
                     is_lost = self.driver.is_lost(problem)
                     if is_lost:
-                        self.close()
-                    if not is_lost or time.monotonic() - began > self.patience:
+                        self._disconnect()
+                    if not is_lost or haste.is_set() or time.monotonic() - began > PATIENCE_S:
                         explained = self.driver.explained(problem)
                         if explained is problem:
                             raise
                         raise explained from problem
-                time.sleep(_PAUSE_S[min(attempt, len(_PAUSE_S) - 1)])
+                haste.wait(PAUSE_S[min(attempt, len(PAUSE_S) - 1)])
                 attempt += 1
+
+    @contextlib.contextmanager
+    def in_haste(self) -> Generator[None]:
+        """Nobody waits for a database that went away: neither those who do already, nor those who come meanwhile."""
+        is_outermost = not self._haste.is_set()
+        self._haste.set()
+        try:
+            yield
+        finally:
+            if is_outermost:
+                self._haste = threading.Event()
 
     def close(self) -> None:
         """Close the connection; it is opened again when it is needed."""
-        with self._lock:
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                connection.close()
+        with self.in_haste(), self._lock:
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def _connected(self) -> Any:
         connection = self.driver.connect(lazily_kept=self._lazily_kept)

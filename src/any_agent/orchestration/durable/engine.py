@@ -11,12 +11,14 @@ import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy.exc
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID, StepReservation, error
 
 from any_agent.errors import AgentSDKError
+from any_agent.orchestration.durable.database import PATIENCE_S, PAUSE_S
 from any_agent.orchestration.durable.errors import StoreError
 from any_agent.orchestration.durable.presence import LOST, workers
 
@@ -37,6 +39,7 @@ _CONNECTIONS = 5
 _QUEUE = "any-agent"
 _STATES_OVER = ("SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 
+_T = TypeVar("_T")
 _work: Callable[[str], Awaitable[None]] | None = None
 
 
@@ -98,7 +101,7 @@ class Engine:
 
     async def begin(self, task: str, *, is_new: bool) -> bool:
         """Begin a run, or go on with it; `False` if there is nothing to go on with, since it is over."""
-        status = None if is_new else await DBOS.get_workflow_status_async(task)
+        status = None if is_new else await self._patiently(lambda: DBOS.get_workflow_status_async(task))
         if status is None:
             with SetWorkflowID(task):
                 await DBOS.start_workflow_async(_workflow, task)
@@ -106,7 +109,7 @@ class Engine:
         if status.status in _STATES_OVER:
             return False
         if not self._has_queue:
-            await DBOS.register_queue_async(self._queue, polling_interval_sec=_QUEUE_POLL_S)
+            await self._patiently(lambda: DBOS.register_queue_async(self._queue, polling_interval_sec=_QUEUE_POLL_S))
             self._has_queue = True
         await DBOS.resume_workflows_async([task], queue_name=self._queue)
         return True
@@ -116,11 +119,11 @@ class Engine:
         if tasks:
             await DBOS.delete_workflows_async(tasks)
         # whoever has a queue was there before it had one
-        queues = [queue.name for queue in await DBOS.list_queues_async()]
+        queues = [queue.name for queue in await self._patiently(DBOS.list_queues_async)]
         there = {f"{_QUEUE} {worker.id}" for worker in await asyncio.to_thread(workers, self._database)}
         for name in queues:
             if name.startswith(_QUEUE) and name not in there:
-                await DBOS.delete_queue_async(name)
+                await self._patiently(partial(DBOS.delete_queue_async, name))
 
     def close(self) -> None:
         """End; runs that are not over can be gone on with elsewhere."""
@@ -143,6 +146,17 @@ class Engine:
             return await self._stand_still(self._explained(problem))
         except error.DBOSWorkflowConflictIDError:  # another process goes on with the run
             return await self._stand_still(StoreError(LOST))
+
+    async def _patiently(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+        """What comes of those few things that the engine does not try again when the database went away."""
+        for pause in (*PAUSE_S, *repeat(PAUSE_S[-1], round(PATIENCE_S))):
+            try:
+                return await ask()
+            except sqlalchemy.exc.DBAPIError as problem:
+                if not isinstance(problem.orig, Exception) or not self._database.driver.is_lost(problem.orig):
+                    raise
+            await asyncio.sleep(pause)
+        return await ask()
 
     def explained(self, problem: Exception) -> Exception:
         """What the engine could not do with the database, in our words; anything else as it is."""

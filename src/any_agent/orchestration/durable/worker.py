@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from any_agent.errors import AgentSDKError
 from any_agent.orchestration.durable.agents import AgentRecords
-from any_agent.orchestration.durable.database import PATIENCE_S, Database
+from any_agent.orchestration.durable.database import Database
 from any_agent.orchestration.durable.errors import StoreError
 from any_agent.orchestration.durable.history import History
 from any_agent.orchestration.durable.log import EventLog
@@ -97,13 +97,10 @@ class TaskWorker:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        # who is asked to end does not wait for a database that went away
-        for database in (self._database, *self._own_databases):
-            database.patience = 0.0
-        try:
+        with contextlib.ExitStack() as haste:  # who is asked to end does not wait for a database that went away
+            for database in (self._database, *self._own_databases):
+                haste.enter_context(database.in_haste())
             await self._stack.aclose()
-        finally:
-            self._database.patience = PATIENCE_S
 
     @property
     def busy(self) -> int:
