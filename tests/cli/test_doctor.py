@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -103,6 +104,18 @@ def test_all_is_well_in_json(home: Home) -> None:
     assert (result.code, result.err, report["healthy"]) == (0, "", True)
     assert [check["name"] for check in report["checks"]] == list(CHECKS)
     assert {check["state"] for check in report["checks"]} == {"ok", "unknown"}
+
+
+@pytest.mark.row("C13")
+def test_a_name_in_the_settings_is_checked_as_it_will_be_used(home: Home, config: Path) -> None:
+    with serving(script()) as backend:
+        (config / "providers.toml").write_text(
+            f'[office]\nprovider = "openai"\nbase_url = "{backend.url}"\napi_key_env_var = "OFFICE_KEY"\n'
+        )
+        result = home.run("doctor", "--profile", "office", OFFICE_KEY="secret")
+        assert (result.code, result.err) == (0, "")
+        assert {request.headers["authorization"] for request in backend.server.requests} == {"Bearer secret"}
+        assert "OFFICE_KEY: there is no such" in home.run("doctor", "--profile", "office").complaint
 
 
 @pytest.mark.row("C16")

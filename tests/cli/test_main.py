@@ -68,10 +68,17 @@ def test_version(home: Home) -> None:
         (["run", "--nope"], "(see any-agent run --help)"),
         (["run", "hi", "--temperature", "warm"], "'warm' is not a valid float"),
         (["run", "hi", "-m", "x", "--base-url", "localhost:1234"], "must begin with http://"),
-        (["run", "hi", "-m", "x", "--profile", "nope"], "there is no profile 'nope'; known are"),
-        (["run", "hi", "-m", "x", "--profile", "generic"], "say --base-url too"),
+        (["run", "hi", "-m", "x", "--profile", "nope"], "there is no profile 'nope' in providers.toml"),
+        (["run", "hi", "-m", "x", "--profile", "generic"], "has no usual address: give base_url (--base-url)"),
         (["run", "hi", "-m", "x", "--profile", "ollama", "--temperature", "-1"], "temperature must be at least 0"),
-        (["run", "hi", "-m", "x", "--profile", "ollama", "--api-key-env", "NO_SUCH"], "no such environment variable"),
+        (
+            ["run", "hi", "-m", "x", "--profile", "ollama", "--api-key-env", "NO_SUCH"],
+            "no key for localhost: set the environment",
+        ),
+        (
+            ["run", "hi", "-m", "x", "--base-url", "http://a", "--api-key-env", "NO_SUCH"],
+            "no such environment variable",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(home: Home, arguments: list[str], words: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,6 +118,27 @@ def test_where_no_server_runs_it_is_said_how_to_start_one(monkeypatch: pytest.Mo
     assert (code, out) == (1, "")
     assert words.startswith("no model server runs here; start one: LM Studio")
     assert "any-agent chat --profile embedded" in words
+
+
+@pytest.mark.row("C4", "C13")
+def test_servers_in_the_users_settings_are_asked_with_their_keys(
+    monkeypatch: pytest.MonkeyPatch, config: Path, tmp_path: Path
+) -> None:
+    """Those in the settings of the current folder are not: it may be somebody else's."""
+    with serving(vllm) as office, serving(vllm) as here, serving(vllm) as foreign:
+        alias = '[{}]\nprovider = "openai"\nbase_url = "{}"\napi_key_env_var = "OFFICE_KEY"\n'
+        away = alias.format("away", "http://127.0.0.1:9/v1")
+        (config / "providers.toml").write_text(alias.format("office", office.url) + away)
+        (tmp_path / "any-agent.toml").write_text(alias.format("foreign", foreign.url))
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("OFFICE_KEY", "secret")
+        code, out, _ = found_here(monkeypatch, here.url, office.url)
+        listed = [line.split("\t")[1] for line in out.splitlines() if "\t" in line]
+        assert (code, listed) == (0, [here.url, office.url])
+        assert "no model server answers at http://127.0.0.1:9/v1" in out
+        assert {request.headers.get("authorization") for request in here.server.requests} == {None}
+        assert "Bearer secret" in {request.headers.get("authorization") for request in office.server.requests}
+        assert not foreign.server.requests
 
 
 @pytest.mark.real_server

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,23 +15,26 @@ from any_agent.adapters.create import create_adapter
 from any_agent.agent.options import AgentOptions
 from any_agent.cli.embed import embedded_model
 from any_agent.cli.inputs import load_tool, read_key
+from any_agent.orchestration.registry import get_provider
+from any_agent.orchestration.settings import ProviderAlias, find_alias, load_settings, resolve
 from any_agent.profiles import get_profile
 
 if TYPE_CHECKING:
     from any_agent.adapters.probe import FoundServer
     from any_agent.cli.screen import Screen
+    from any_agent.orchestration.types import AgentConfig
 
-__all__ = ("Connection", "connect_options", "connected")
+__all__ = ("Connection", "connect_options", "connected", "settled")
 
 _ASK_S = 5.0
 _LISTED = 8
 
 _OPTIONS = (
-    click.option("-m", "--model", help="The model to ask, or a GGUF file; else the one that is loaded."),
-    click.option("--profile", metavar="NAME", help="What kind of server it is: lmstudio, ollama, embedded, …"),
+    click.option("-m", "--model", help="The model to ask, an alias of providers.toml, or a GGUF file."),
+    click.option("--profile", metavar="NAME", help="An alias, or a kind of server: lmstudio, ollama, embedded, …"),
     click.option("--base-url", metavar="URL", help="Where the server is; else the first one that runs here."),
     click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the key."),
-    click.option("--system", metavar="TEXT", help="What the model is told before the conversation."),
+    click.option("--system", "system_prompt", metavar="TEXT", help="What the model is told before the conversation."),
     click.option(
         "--tool", "tools", multiple=True, metavar="MODULE:FUNCTION", help="A function that the model may call."
     ),
@@ -45,20 +48,15 @@ _OPTIONS = (
 class Connection:
     """What a command line says of the model."""
 
-    model: str | None
-    profile: str | None
-    base_url: str | None
-    api_key_env: str | None
-    system: str | None
-    tools: tuple[str, ...]
-    temperature: float | None
-    max_tokens: int | None
-    thinking: bool | None
-
-    @property
-    def is_embedded(self) -> bool:
-        """Whether the embedded server is wanted: by its name, or for a model in a file."""
-        return self.profile == "embedded" or Path(self.model or "").is_file()
+    model: str | None = None
+    profile: str | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    system_prompt: str | None = None
+    tools: tuple[str, ...] = ()
+    temperature: float | None = None
+    max_tokens: int | None = None
+    thinking: bool | None = None
 
 
 def connect_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,18 +78,21 @@ async def connected(
     connection: Connection, screen: Screen, *, max_turns: int = 1
 ) -> AsyncGenerator[AgentOptions, None]:
     """The options to talk with; an embedded model, if it comes to that, runs as long as they are used."""
-    options = _options(connection, max_turns)
+    config = settled(connection)
+    options = replace(_options(config), max_turns=max_turns)
     if options.base_url:
         yield options if options.model else await _with_model(options, screen)
         return
-    server = None if connection.is_embedded else await _running(options.model)
+    is_file = Path(options.model).is_file()  # noqa: ASYNC240 - there is nothing yet that it could hold up
+    is_embedded = config.provider == "embedded" or is_file
+    server = None if is_embedded else await _running(options.model)
     if server is not None:
         choice = server.choice()
         model = options.model or (choice.id if choice else "")
         screen.line(f"asking {model} of {server.profile} at {server.base_url}")
         yield replace(options, model=model, base_url=server.base_url, protocol=server.protocol, profile=server.profile)
         return
-    if not connection.is_embedded:
+    if not is_embedded:
         if options.model:
             file = f"there is no file {options.model!r} here, and " if options.model.endswith(".gguf") else ""
             raise ValueError(
@@ -99,28 +100,31 @@ async def connected(
             )
         screen.line("no model server runs here: asking the small model that comes with any_agent")
     async with embedded_model(options.model or None, screen) as lease:
-        given = {"temperature": connection.temperature, "max_tokens": connection.max_tokens}
-        said = {name: value for name, value in given.items() if value is not None}
+        said = {name: value for name in ("temperature", "max_tokens") if (value := getattr(config, name)) is not None}
         yield replace(options, **{**lease.settings, **said})
 
 
-def _options(connection: Connection, max_turns: int) -> AgentOptions:
+def settled(connection: Connection) -> AgentConfig:
+    """What the command line says, and where it is silent what the settings say; without a provider any will do."""
+    given = asdict(connection)
+    alias = find_alias(load_settings(), model=connection.model, profile=given.pop("profile"))
+    return resolve({"name": "nobody", **given}, alias or ProviderAlias("", provider=""))
+
+
+def _options(config: AgentConfig) -> AgentOptions:
     """All that can be said without asking anybody."""
-    profile = get_profile(connection.profile) if connection.profile else None
-    base_url = connection.base_url or (profile.base_url if profile else None)
-    if profile and not base_url and profile.name != "embedded":
-        raise ValueError(f"profile {profile.name!r} has no usual address: say --base-url too")
-    given = {name: getattr(connection, name) for name in ("temperature", "max_tokens", "thinking")}
+    if config.provider not in ("", "embedded"):
+        options = get_provider(config.provider).options(replace(config, model=config.model or "?"))
+        return replace(options, model=config.model or "")
+    given = {name: getattr(config, name) for name in ("temperature", "max_tokens", "thinking")}
     return AgentOptions(
-        system_prompt=connection.system or "",
-        model=connection.model or "",
-        base_url=base_url or "",
-        protocol=profile.protocol if profile else "openai",
-        profile=connection.profile,
-        api_key=read_key(connection.api_key_env) if connection.api_key_env else "not-needed",
-        tools=[load_tool(name) for name in connection.tools],
+        system_prompt=config.system_prompt or "",
+        model=config.model or "",
+        base_url=config.base_url or "",
+        profile=config.provider or None,
+        api_key=read_key(config.api_key_env) if config.api_key_env else "not-needed",
+        tools=[load_tool(name) for name in config.tools],
         auto_execute_tools=True,
-        max_turns=max_turns,
         **{name: value for name, value in given.items() if value is not None},
     )
 

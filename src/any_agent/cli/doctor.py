@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING
 import click
 
 from any_agent.cli.clean import one_line
+from any_agent.cli.connect import Connection, settled
 from any_agent.cli.inputs import read_key
+from any_agent.orchestration.keys import KeyPlace, wire_profile
+from any_agent.profiles import get_profile
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from any_agent.adapters.checkup import Check
+    from any_agent.orchestration.types import AgentConfig
 
 __all__ = ("doctor_command",)
 
@@ -27,8 +31,8 @@ _STYLES = {"ok": "green", "limited": "yellow", "failed": "bold red", "skipped": 
 
 
 @click.command("doctor")
-@click.option("-m", "--model", help="The model to check; else one that the server has loaded.")
-@click.option("--profile", metavar="NAME", help="What kind of server it is: lmstudio, ollama, embedded, …")
+@click.option("-m", "--model", help="The model to check, or an alias of providers.toml.")
+@click.option("--profile", metavar="NAME", help="An alias, or a kind of server: lmstudio, ollama, embedded, …")
 @click.option("--base-url", metavar="URL", help="Where the server is; else the first one that runs here.")
 @click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the key.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
@@ -38,17 +42,28 @@ def doctor_command(
     """Check a server step by step: what works, what any_agent does about the rest, and how to mend it."""
     from any_agent.adapters.checkup import BASIC, checkup
 
-    key = read_key(api_key_env) if api_key_env else None
+    config = settled(Connection(model, profile, base_url, api_key_env))
     show: Callable[[Check], None] = (lambda _: None) if as_json else _shower()
-    if profile == "embedded" and not base_url:
-        checks = asyncio.run(_check_embedded(model, show))
+    if config.provider == "embedded" and not config.base_url:
+        checks = asyncio.run(_check_embedded(config.model, show))
     else:
-        checks = asyncio.run(_collect(checkup(base_url, model, profile=profile, api_key=key), show))
+        kind = config.provider or None
+        if kind and config.base_url:
+            kind = wire_profile(get_profile(kind), config.base_url).name
+        checking = checkup(config.base_url, config.model, profile=kind, api_key=_key(config))
+        checks = asyncio.run(_collect(checking, show))
     healthy = not any(check.state == "failed" for check in checks if check.name in BASIC)
     if as_json:
         report = {"healthy": healthy, "checks": [dataclasses.asdict(check) for check in checks]}
         click.echo(json.dumps(report, ensure_ascii=False, indent=2))
     return 0 if healthy else 1
+
+
+def _key(config: AgentConfig) -> str | None:
+    """The key that was named; without any, the server is asked without one, too, or with that of its own service."""
+    if config.api_key_keyring:
+        return KeyPlace("keyring", config.api_key_keyring, required=True).read()
+    return read_key(config.api_key_env) if config.api_key_env else None
 
 
 async def _check_embedded(model: str | None, show: Callable[[Check], None]) -> list[Check]:

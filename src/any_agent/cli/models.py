@@ -7,20 +7,23 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
 
 from any_agent.cli.clean import one_line
 from any_agent.cli.inputs import read_key
+from any_agent.orchestration.overview import overview
+from any_agent.orchestration.settings import load_own_settings
 
 if TYPE_CHECKING:
     from any_agent.adapters.probe import FoundModel, FoundServer
 
 __all__ = ("models_command",)
 
-_NAMED_S = 5.0
+#: how long each question to a server may take: to one that was named now, and to one of the settings
+_NAMED_S, _CONFIGURED_S = 5.0, 2.0
 #: why a server lists nothing
 _SILENT = {
     "needs_key": "(wants a key: --base-url … --api-key-env NAME)",
@@ -34,13 +37,13 @@ _SILENT = {
 @click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the key for these servers.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 def models_command(addresses: tuple[str, ...], api_key_env: str | None, as_json: bool) -> int:
-    """List the models of the servers that run on this machine, or of those at --base-url."""
+    """List the models of the servers that run on this machine and of those in providers.toml, or at --base-url."""
     from any_agent.adapters.discovery import START_ONE
 
     if api_key_env and not addresses:
         raise click.UsageError("--api-key-env needs --base-url: a key goes only to servers that are named")
     key = read_key(api_key_env) if api_key_env else None
-    servers, silent = asyncio.run(_ask(addresses, key))
+    servers, silent = asyncio.run(_named(dict.fromkeys(addresses, key)) if addresses else _known())
     if as_json:
         found = [dataclasses.asdict(server) for server in servers]
         click.echo(json.dumps({"servers": found}, ensure_ascii=False, indent=2))
@@ -54,14 +57,24 @@ def models_command(addresses: tuple[str, ...], api_key_env: str | None, as_json:
     return 0 if servers else 1
 
 
-async def _ask(addresses: Sequence[str], key: str | None) -> tuple[list[FoundServer], list[str]]:
-    """The servers that were found, and the addresses at which none was."""
+async def _known() -> tuple[list[FoundServer], list[str]]:
+    """The servers at the usual addresses, and at those that the user has written down."""
     from any_agent.adapters.probe import find_servers
 
-    if not addresses:
-        return await find_servers(), []
-    asking = (find_servers([address], api_key=key, limit=_NAMED_S) for address in addresses)
-    found = dict(zip(addresses, await asyncio.gather(*asking), strict=True))
+    # what is in the current folder may be somebody else's, who would be sent a key before anybody has asked for it
+    entries = [entry for entry in overview(load_own_settings()) if entry.alias.base_url and not entry.problem]
+    keys = {str(entry.base_url): entry.key.read() for entry in entries}
+    here, (configured, silent) = await asyncio.gather(find_servers(), _named(keys, _CONFIGURED_S))
+    servers = {server.base_url: server for server in (*here, *configured)}  # with a key there is more to see
+    return list(servers.values()), silent
+
+
+async def _named(keys: Mapping[str, str | None], limit: float = _NAMED_S) -> tuple[list[FoundServer], list[str]]:
+    """The servers that were found at some addresses, each with its key, and the addresses at which none was."""
+    from any_agent.adapters.probe import find_servers
+
+    asking = (find_servers([address], api_key=key, limit=limit) for address, key in keys.items())
+    found = dict(zip(keys, await asyncio.gather(*asking), strict=True))
     servers = [server for servers in found.values() for server in servers]
     return servers, [address for address, servers in found.items() if not servers]
 

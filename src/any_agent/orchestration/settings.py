@@ -27,7 +27,7 @@ from any_agent.orchestration.types import (
     looks_like_known_key,
 )
 
-__all__ = ("ProviderAlias", "find_alias", "load_settings", "resolve")
+__all__ = ("ProviderAlias", "find_alias", "load_own_settings", "load_settings", "resolve")
 
 _USERS = "providers.toml"
 _LOCAL = "any-agent.toml"
@@ -58,7 +58,12 @@ class ProviderAlias:
 
 def load_settings() -> dict[str, ProviderAlias]:
     """The aliases of both files by name; those of the current folder win."""
-    return {**_read(user_folder("config") / _USERS), **_read(Path(_LOCAL).absolute())}
+    return {**load_own_settings(), **_read(Path(_LOCAL).absolute())}
+
+
+def load_own_settings() -> dict[str, ProviderAlias]:
+    """The aliases of the user's own file by name."""
+    return _read(user_folder("config") / _USERS)
 
 
 def find_alias(

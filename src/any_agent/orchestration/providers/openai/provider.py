@@ -70,7 +70,7 @@ class OpenAICompatibleProvider:
             raise ProviderError("model is required for OpenAI-compatible agents", kind="invalid_request")
         base_url = config.base_url or self._profile.base_url
         if not base_url:
-            message = f"provider {self.provider_type!r} has no usual address: give base_url"
+            message = f"provider {self.provider_type!r} has no usual address: give base_url (--base-url)"
             raise ProviderError(message, kind="invalid_request")
         wire = wire_profile(self._profile, base_url)
         usable = [_tool(name) for name in config.tools] if tools is None else list(tools)
