@@ -14,12 +14,11 @@ SETTINGS = '[gw]\nprovider = "openai"\nmodel = "big"\nbase_url = "https://gw.exa
 @pytest.mark.row("C13")
 def test_names_are_listed_with_the_places_of_their_keys(home: Home) -> None:
     file = home.folder / ".config" / "any-agent" / "providers.toml"
-    file.parent.mkdir(parents=True)
     file.write_text(SETTINGS, "utf-8")
     (home.folder / "any-agent.toml").write_text(
         '[odd]\nprovider = "nix"\n[free]\nprovider = "openai"\nbase_url = "http://gw"\n'
     )
-    result = home.run("profiles", GW_KEY="the secret", XDG_CONFIG_HOME="")
+    result = home.run("profiles", GW_KEY="the secret", XDG_CONFIG_HOME="", ANY_AGENT_CONFIG="")
     assert (result.code, result.err) == (0, "")
     rows = {line.split("\t")[0]: line.split("\t")[1:] for line in result.out.splitlines()}
     assert rows["gw"] == ["openai", "big", "https://gw.example/v1", "GW_KEY is there", str(file)]
