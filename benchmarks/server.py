@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import cache
-from itertools import cycle, islice
+from itertools import cycle, islice, takewhile
 from random import random
 from typing import Any
 
@@ -21,8 +21,6 @@ from work import WORDS
 
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 MODEL = re.compile(rb'"model": ?"(words|stamps)-(\d+)-(\d+)-(\d+)"')
-USER = re.compile(rb'.*"role": ?"user"', re.DOTALL)
-RESULT = re.compile(rb'"role": ?"tool"')
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
@@ -75,6 +73,13 @@ def call(number: int) -> bytes:
     return b"".join([HEAD, FIRST, *events, last(len(events), "tool_calls")])
 
 
+def results(body: bytes) -> int:
+    """How many results of tools came since the last prompt; what one SDK sends after each of them is none."""
+    messages = reversed(json.loads(body)["messages"])
+    since = takewhile(lambda message: message["role"] != "user" or not message["content"], messages)
+    return sum(message["role"] == "tool" for message in since)
+
+
 def stamps() -> Iterator[bytes]:
     """Words that tell the time: all processes of a machine have the same clock."""
     while True:
@@ -105,9 +110,7 @@ class Connection(asyncio.Protocol):
             self.transport.write(NOT_FOUND)
             return
         deltas, pause, rounds = int(wanted[2]), int(wanted[3]) / 1000, int(wanted[4])
-        said = USER.match(body) if rounds else None
-        made = len(RESULT.findall(body, said.end())) if said else 0
-        if made < rounds:
+        if rounds and (made := results(body)) < rounds:
             self.transport.write(call(made + 1))
             return
         if not pause:
