@@ -23,7 +23,7 @@ class Costs:
 
     worker_call: float = 0.010  # of the worker, for each time the model is asked
     postgres_call: float = 0.0025
-    commits: float = 5.0  # that are waited for, for each time the model is asked
+    commits: float = 6.0  # that are waited for, for each time the model is asked
     worker_live: float = 0.004  # per second in which one agent speaks
     postgres_live: float = 0.002  # with one that reads along
     postgres_poll: float = 0.0004  # for each look into the queue
