@@ -31,6 +31,7 @@ __all__ = ("LocalSteps", "Owner", "read_window", "together")
 
 _T = TypeVar("_T")
 
+_ENDS = (Done, Failed)  # a union would be made anew for each piece of an answer
 _MAX_PARALLEL = 16
 _NO_TEXT = "The model was asked to make the conversation shorter, and answered with nothing; it stays as it is"
 _OUTPUT = "Your answer to the user must be JSON that fits this JSON Schema, and nothing else:\n"
@@ -120,15 +121,18 @@ class LocalSteps:
         self.turn.read(stream)
         try:
             while batch := await stream.batch():
-                ended = batch.pop() if isinstance(batch[-1], Done | Failed) else None
-                for event in batch:
+                last = batch[-1]
+                if not isinstance(last, _ENDS):
+                    for event in batch:
+                        emit(event)
+                    continue
+                for event in batch[:-1]:
                     emit(event)
-                if isinstance(ended, Done):
-                    notice = window.after(sent, tools, ended.response.usage)
+                if isinstance(last, Done):
+                    notice = window.after(sent, tools, last.response.usage)
                     if notice is not None:
                         emit(notice)
-                if isinstance(ended, Done | Failed):
-                    return ended
+                return last
         finally:
             self.turn.read(None)
             await stream.aclose()

@@ -25,6 +25,7 @@ _set = object.__setattr__
 #: events that a reader takes at once; an interrupt cannot take them back
 _AT_ONCE = 64
 _DELTAS = (TextDelta, ThinkingDelta, ToolInputDelta)
+_ENDS = (Done, Failed)  # a union would be made anew for each batch
 
 
 class Turn:
@@ -98,9 +99,10 @@ class Turn:
             _set(event, "seq", number)
         self._seq += len(events)
         last = events[-1]
-        self.ended = isinstance(last, Done | Failed)
-        if isinstance(last, Done):
-            self._on_done(last)
+        if isinstance(last, _ENDS):
+            self.ended = True
+            if isinstance(last, Done):
+                self._on_done(last)
         return events
 
     async def interrupt(self) -> None:
