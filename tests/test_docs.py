@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from any_agent.testing import Received, Reply, ScriptedServer, chat_events
+from any_agent.testing import Received, Reply, chat_events
+from cli.support import serving
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -29,17 +28,9 @@ def answer(request: Received) -> Reply:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """A scripted server in a thread of its own, since the snippets run their own event loops."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    server = ScriptedServer(answer)
-    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(10)
-    yield server.address
-    asyncio.run_coroutine_threadsafe(server.__aexit__(), loop).result(10)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    """In a thread of its own, since the snippets run their own event loops."""
+    with serving(answer) as backend:
+        yield backend.server.address
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if SNIPPETS[page]], ids=lambda page: page.name)

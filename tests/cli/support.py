@@ -67,11 +67,14 @@ def serving(*replies: Reply | Callable[[Received], Reply]) -> Iterator[Backend]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     server = ScriptedServer(*replies)
-    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(LIMIT_S)
     try:
-        yield Backend(server, loop)
+        asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(LIMIT_S)
+        try:
+            yield Backend(server, loop)
+        finally:
+            # what went wrong in the script is raised here
+            asyncio.run_coroutine_threadsafe(server.__aexit__(), loop).result(LIMIT_S)
     finally:
-        asyncio.run_coroutine_threadsafe(server.__aexit__(), loop).result(LIMIT_S)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

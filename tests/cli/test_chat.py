@@ -10,9 +10,11 @@ import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from any_agent import estimate_tokens
 from any_agent.testing import HANG, Received, Reply, chat_events
 
 from .support import CALL, COMMAND, DANGEROUS, STYLE, Backend, Home, Terminal, serving
@@ -279,6 +281,32 @@ def test_lines_from_a_pipe_are_prompts(home: Home) -> None:
         result = home.run("chat", "-m", "x", "--base-url", backend.url, piped="wärm\n\nzwei\\\r\ndrei".encode())
         assert (result.code, result.err) == (0, "")
         assert result.out == "[1] You said 'wärm'.\n[3] You said 'zwei\\ndrei'.\n"
+
+
+@pytest.mark.row("B16", "C13")
+@pytest.mark.parametrize("source", ["option", "settings", "none"])
+def test_a_long_conversation_goes_on_if_there_is_a_policy_for_it(home: Home, config: Path, source: str) -> None:
+    def small(request: Received) -> Reply:
+        if request.method == "GET":
+            return Reply.json({}, 404)
+        tokens = estimate_tokens(request.json["messages"])
+        if tokens <= 500:
+            return Reply(chat_events("ok"))
+        error = {"code": 400, "message": "too long", "type": "exceed_context_size_error", "n_ctx": 500}
+        return Reply.json({"error": {**error, "n_prompt_tokens": tokens}}, 400)
+
+    with serving(small) as backend:
+        (config / "providers.toml").write_text(
+            f'[mine]\nprovider = "vllm"\nmodel = "x"\nbase_url = "{backend.url}"\ncompaction = "drop-oldest"\n'
+        )
+        chosen = ["-m", "mine"] if source == "settings" else ["-m", "x", "--base-url", backend.url]
+        policy = ["--compaction", "drop-oldest"] if source == "option" else []
+        prompts = "".join(f"question {number} {'word ' * 60}\n" for number in range(12))
+        result = home.run("chat", *chosen, *policy, piped=prompts.encode())
+    goes_on = source != "none"
+    assert (result.code == 0) == goes_on
+    assert (result.out.count("ok") == 12) == goes_on
+    assert ("the conversation is made shorter" in result.err) == goes_on
 
 
 def test_a_program_can_talk_through_pipes(home: Home) -> None:

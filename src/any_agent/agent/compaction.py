@@ -10,7 +10,7 @@ from any_agent.types import Message, TextBlock, ThinkingBlock, ToolResultBlock, 
 from any_agent.wire.history import result_text
 from any_agent.wire.request import arguments_text
 
-__all__ = ("Ask", "Compaction", "Count", "DropOldest", "Summarise")
+__all__ = ("POLICIES", "Ask", "Compaction", "Count", "DropOldest", "Summarise")
 
 Count: TypeAlias = Callable[[Sequence[Message]], int]
 Ask: TypeAlias = Callable[[Sequence[Message]], Awaitable[str]]
@@ -101,6 +101,10 @@ class Summarise:
         transcript = "\n\n".join(str(message.content) for message in told)
         summary = await ask([Message("user", f"{transcript}\n\n---\n{_TASK}")])
         return [Message("user", _SUMMARY + summary), *_kept(messages, start)]
+
+
+#: by the names that they have in settings and on the command line
+POLICIES: dict[str | None, Compaction | None] = {None: None, "drop-oldest": DropOldest(), "summarise": Summarise()}
 
 
 def _start(messages: Sequence[Message], budget: int, count: Count) -> int:

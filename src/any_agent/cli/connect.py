@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from any_agent.adapters.create import create_adapter
+from any_agent.agent.compaction import POLICIES
 from any_agent.agent.options import AgentOptions
 from any_agent.cli.embed import embedded_model
 from any_agent.cli.inputs import load_tool, read_key
@@ -41,6 +42,11 @@ _OPTIONS = (
     click.option("--temperature", type=float, metavar="NUMBER", help="How freely the model chooses its words."),
     click.option("--max-tokens", type=int, metavar="NUMBER", help="How long an answer may be."),
     click.option("--thinking/--no-thinking", default=None, help="Ask the model to think first, or not to."),
+    click.option(
+        "--compaction",
+        type=click.Choice(["drop-oldest", "summarise"]),
+        help="What to do when the conversation fills the model's window; else that is an error.",
+    ),
 )
 
 
@@ -57,6 +63,7 @@ class Connection:
     temperature: float | None = None
     max_tokens: int | None = None
     thinking: bool | None = None
+    compaction: str | None = None
 
 
 def connect_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,6 +132,7 @@ def _options(config: AgentConfig) -> AgentOptions:
         api_key=read_key(config.api_key_env) if config.api_key_env else "not-needed",
         tools=[load_tool(name) for name in config.tools],
         auto_execute_tools=True,
+        compaction=POLICIES[config.compaction],
         **{name: value for name, value in given.items() if value is not None},
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from any_agent.adapters.create import create_adapter
-from any_agent.agent.compaction import Compaction, DropOldest, Summarise
+from any_agent.agent.compaction import POLICIES
 from any_agent.agent.options import AgentOptions
 from any_agent.errors import ProviderError
 from any_agent.orchestration.keys import find_key, wire_profile
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     from any_agent.tools.define import Tool
 
 __all__ = ("OpenAICompatibleProvider",)
-
-_COMPACTIONS: dict[str | None, Compaction | None] = {
-    None: None,
-    "drop-oldest": DropOldest(),
-    "summarise": Summarise(),
-}
 
 
 class OpenAICompatibleProvider:
@@ -85,7 +79,7 @@ class OpenAICompatibleProvider:
             tools=usable,
             auto_execute_tools=bool(usable),
             max_turns=sys.maxsize,
-            compaction=_COMPACTIONS[config.compaction],
+            compaction=POLICIES[config.compaction],
             **{name: value for name, value in given.items() if value is not None},
         )
         create_adapter(options)  # an address that is none is refused here, and not in the middle of a turn
