@@ -28,9 +28,11 @@ __all__ = ("INTERRUPTED", "show_task", "show_tasks")
 #: the exit code after Ctrl-C
 INTERRUPTED = 130
 
-#: how long the end of a task is waited for that was cancelled
-_PATIENCE_S = 5.0
+#: how long the end of a task is waited for that was cancelled; and, by who wants to leave, a database that is away
+_PATIENCE_S, _DATABASE_S = 5.0, 3.0
 _TICK_S = 0.25
+_CANCELLED = "cancelled"
+_AWAY = "the database does not answer"
 
 
 async def show_task(
@@ -46,14 +48,12 @@ async def show_task(
     try:
         last = await asyncio.shield(watching)
     except asyncio.CancelledError:
-        if cancels:
-            await agents.cancel(task.id)
+        said = await _cancel(agents, [task.id]) if cancels else None
+        if said == _CANCELLED:
             await asyncio.wait({watching}, timeout=_PATIENCE_S)
-            screen.line("cancelled")
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
-        if not cancels:
-            screen.line(await _left(agents, task))
+        screen.line(said or await _left(agents, task))
         return INTERRUPTED
     if isinstance(last, Failed):
         raise last.error
@@ -77,10 +77,7 @@ async def show_tasks(agents: Agents, prompts: list[Prompt], screen: Screen, *, i
                 screen.line(f"── {prompt.agent}: {task.state} {one_line(task.outcome.get('error', ''))}", "red")
     except asyncio.CancelledError:
         ticking.cancel()
-        for prompt in prompts:
-            with contextlib.suppress(UnknownTask):
-                await agents.cancel(prompt.id)
-        screen.line("cancelled")
+        screen.line(await _cancel(agents, [prompt.id for prompt in prompts]))
         return INTERRUPTED
     finally:
         ticking.cancel()
@@ -96,9 +93,26 @@ async def _tick(screen: Screen, at_it: list[str]) -> None:
         await asyncio.sleep(_TICK_S)
 
 
+async def _cancel(agents: Agents, ids: list[str]) -> str:
+    """Cancel tasks; what is to be said of it."""
+    try:
+        async with asyncio.timeout(_DATABASE_S):
+            for id in ids:
+                with contextlib.suppress(UnknownTask):
+                    await agents.cancel(id)
+    except TimeoutError:
+        return f"{_AWAY}, so nothing could be cancelled: when it is back, any-agent cancel {ids[0]}"
+    return _CANCELLED
+
+
 async def _left(agents: Agents, task: Task) -> str:
-    if (await agents.task(task.id)).is_over:
-        return "it is over"
-    if await agents.is_served(task.id):
+    try:
+        async with asyncio.timeout(_DATABASE_S):
+            if (await agents.task(task.id)).is_over:
+                return "it is over"
+            is_served = await agents.is_served(task.id)
+    except TimeoutError:
+        return f"{_AWAY}; when it is back, `any-agent attach {task.id}` goes on from here"
+    if is_served:
         return f"it goes on: any-agent attach {task.id}"
     return f"nobody works on it now; `any-agent attach {task.id}` or a worker goes on with it where it stopped"

@@ -14,6 +14,7 @@ from any_agent import Done
 from any_agent.orchestration.durable.host import Agents
 from any_agent.orchestration.durable.schema import VERSION
 from any_agent.testing import HANG, ScriptedServer
+from orchestration.durable.postgres import Postgres
 from orchestration.durable.processes import Home, until
 from orchestration.durable.processes import home as home_in
 from orchestration.durable.support import DEEDS, Model, lines, read, said, spawn, written
@@ -94,6 +95,35 @@ async def test_ctrl_c_in_task_cancels_what_a_worker_does(
     await server.disconnected()
     assert await command.ended() == 130
     assert (await agents.tasks("a"))[0].state == "cancelled"
+
+
+@pytest.mark.row("C16")
+@pytest.mark.parametrize("command", [["task", "a", "x"], ["task", "--all", "x"], ["attach", "a"]], ids=" ".join)
+async def test_ctrl_c_leaves_although_the_database_is_away(
+    postgres: Postgres, postgres_url: str, tmp_path: Path, model: Model, server: ScriptedServer, command: list[str]
+) -> None:
+    """Within seconds, and says what it could not do."""
+    model.held[("x", 0)] = [HANG]
+    async with Agents(postgres_url) as agents:
+        with home_in(tmp_path, postgres_url) as home:
+            (tmp_path / "deeds.py").write_text(DEEDS, "utf-8")
+            await spawn(agents, server, "a")
+            if command[0] == "attach":
+                await home.worker()
+                await agents.submit("a", "x")
+            process = home.start(*command)
+            await server.received(1)
+            if "--all" not in command:
+                await process.says("heard")
+            postgres.kill()
+            try:
+                process.send(signal.SIGINT)
+                await until(lambda: not process.is_running, 20)
+                assert await process.ended() == 130
+            finally:
+                postgres.start()
+            assert "the database does not answer" in process.err
+            assert "Traceback" not in process.err
 
 
 @pytest.mark.row("C16", "E7")

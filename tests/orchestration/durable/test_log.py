@@ -134,7 +134,7 @@ async def test_whoever_is_given_up_writes_nothing_more(database: Database, log: 
 
 async def test_what_is_written_is_there_when_the_server_is_killed(postgres: Postgres, postgres_url: str) -> None:
     """The worker lives on, and would go on with the next number."""
-    with closing(Database(postgres_url)) as database, closing(Database(postgres_url, lazily_kept=True)) as own:
+    with closing(Database(postgres_url)) as database, closing(database.another(lazily_kept=True)) as own:
         appear(database, "w")
         log = EventLog(own, "w")
         task = await log.open("t")

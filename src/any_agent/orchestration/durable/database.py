@@ -91,14 +91,20 @@ class Database:
     []
     """
 
-    def __init__(self, url: str | None = None, *, lazily_kept: bool = False) -> None:
+    def __init__(self, url: str | None = None) -> None:
         self.url = database_url(url)
         self.driver = driver_for(self.url)
-        self._lazily_kept = lazily_kept
+        self._lazily_kept = False
         self._lock = threading.RLock()
         self._connection: Any = None
         #: set for those that are not to wait for a database that went away
         self._haste = threading.Event()
+
+    def another(self, *, lazily_kept: bool = False) -> Database:
+        """One more connection to the same database; what one has learned of the server, both know."""
+        other = Database(self.url)
+        other.driver, other._lazily_kept = self.driver, lazily_kept
+        return other
 
     def read(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
         """All rows of one query."""

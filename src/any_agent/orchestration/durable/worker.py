@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from any_agent.errors import AgentSDKError
 from any_agent.orchestration.durable.agents import AgentRecords
-from any_agent.orchestration.durable.database import Database
 from any_agent.orchestration.durable.errors import StoreError
 from any_agent.orchestration.durable.history import History
 from any_agent.orchestration.durable.log import EventLog
@@ -27,6 +26,7 @@ from any_agent.orchestration.registry import get_provider
 
 if TYPE_CHECKING:
     from any_agent.agent.options import AgentOptions
+    from any_agent.orchestration.durable.database import Database
     from any_agent.tools.define import Tool
 
 __all__ = ("TaskWorker",)
@@ -64,7 +64,7 @@ class TaskWorker:
         self._tasks = Tasks(database)
         self._records = AgentRecords(database)
         self._history = History(database)
-        self._own_databases = Database(database.url), Database(database.url, lazily_kept=True)
+        self._own_databases = database.another(), database.another(lazily_kept=True)
         self._presence = Presence(self._own_databases[0], agents=self.scope.agents, room=room)
         self._events = EventLog(self._own_databases[1], self._presence.id)
         self._runs: dict[str, TaskRun] = {}
