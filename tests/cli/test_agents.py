@@ -90,7 +90,8 @@ def test_an_alias_of_a_file_says_what_is_not_said_and_what_is_said_wins(
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(SETTINGS.format(url=backend.url), "utf-8")
         made = home.run("spawn", "--name", "gpt", *alias, "--temperature", "0", FAST_KEY="the secret")
-        assert (made.code, made.err) == (0, "")
+        is_local = file == "any-agent.toml"
+        assert (made.code, made.err) == (0, f"any-agent: fast is what {place} says\n" if is_local else "")
         assert home.run("task", "gpt", "hi", FAST_KEY="the secret").out == "Hello\n"
         [question] = backend.questions
         assert question.json["model"] == "quick"

@@ -79,6 +79,17 @@ def test_the_file_of_the_current_folder_wins(users: Path) -> None:
 
 
 @pytest.mark.row("C4", "C13")
+def test_the_current_folder_cannot_take_the_name_of_a_provider(users: Path) -> None:
+    """Or somebody else's folder would get the key that is meant for the provider; the user's own file may do it."""
+    text = '[openrouter]\nprovider = "openai"\nbase_url = "http://mine"\napi_key_env_var = "OPENROUTER_API_KEY"\n'
+    users.write_text(text, "utf-8")
+    assert load_settings()["openrouter"].base_url == "http://mine"
+    Path("any-agent.toml").write_text(text, "utf-8")
+    with pytest.raises(ValueError, match=r"any-agent\.toml: \[openrouter\] is a provider's own name: take another"):
+        load_settings()
+
+
+@pytest.mark.row("C4", "C13")
 @pytest.mark.parametrize(
     "line",
     [

@@ -15,9 +15,9 @@ from any_agent.adapters.create import create_adapter
 from any_agent.agent.compaction import POLICIES
 from any_agent.agent.options import AgentOptions
 from any_agent.cli.embed import embedded_model
-from any_agent.cli.inputs import load_tool, read_key
+from any_agent.cli.inputs import find_named, load_tool, read_key
 from any_agent.orchestration.registry import get_provider
-from any_agent.orchestration.settings import ProviderAlias, find_alias, load_settings, resolve
+from any_agent.orchestration.settings import ProviderAlias, resolve
 from any_agent.profiles import get_profile
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ async def connected(
 def settled(connection: Connection) -> AgentConfig:
     """What the command line says, and where it is silent what the settings say; without a provider any will do."""
     given = asdict(connection)
-    alias = find_alias(load_settings(), model=connection.model, profile=given.pop("profile"))
+    alias = find_named(connection.model, given.pop("profile"))
     return resolve({"name": "nobody", **given}, alias or ProviderAlias("", provider=""))
 
 

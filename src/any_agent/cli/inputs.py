@@ -1,4 +1,4 @@
-"""What the words of a command line stand for: tools, images, keys. Whatever is wrong with one is a `ValueError`."""
+"""What the words of a command line stand for: names, tools, images, keys. What is wrong with one is a `ValueError`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from any_agent.cli.clean import one_line
+from any_agent.orchestration.settings import find_alias, load_settings
 from any_agent.tools import load
 from any_agent.types import ImageBlock
 
 if TYPE_CHECKING:
+    from any_agent.orchestration.settings import ProviderAlias
     from any_agent.tools.define import Tool
 
-__all__ = ("load_tool", "read_image", "read_key", "whole_prompt")
+__all__ = ("find_named", "load_tool", "read_image", "read_key", "whole_prompt")
 
 _PATIENCE_S = 2
 
@@ -26,6 +29,14 @@ def load_tool(name: str) -> Tool:
         return load.load_tool(name)
     except ValueError as problem:
         raise ValueError(f"--tool {problem}") from problem
+
+
+def find_named(model: str | None, profile: str | None) -> ProviderAlias | None:
+    """What a name stands for in the settings; if that is said by the current folder, so is this."""
+    alias = find_alias(load_settings(), model=model, profile=profile)
+    if alias is not None and alias.is_local:
+        click.echo(one_line(f"any-agent: {alias.name} is what {alias.file} says"), err=True)
+    return alias
 
 
 def read_image(source: str) -> ImageBlock:

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
+from any_agent.cli.inputs import find_named
 from any_agent.errors import ProviderError
-from any_agent.orchestration.settings import find_alias, load_settings, resolve
+from any_agent.orchestration.settings import resolve
 
 __all__ = ("spawn_command",)
 
@@ -38,7 +39,7 @@ def spawn_command(**given: Any) -> int:
     """
     from any_agent.orchestration.durable.host import Agents
 
-    alias = find_alias(load_settings(), model=given["model"], profile=given.pop("profile"))
+    alias = find_named(given["model"], given.pop("profile"))
     config = resolve({**given, "tools": list(given["tools"])}, alias)
 
     async def spawn() -> None:

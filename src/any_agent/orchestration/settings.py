@@ -55,10 +55,19 @@ class ProviderAlias:
     file: Path | None = None
     compaction: str | None = None
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it is from the current folder, where it may be somebody else's."""
+        return self.file is not None and self.file.name == _LOCAL
+
 
 def load_settings() -> dict[str, ProviderAlias]:
     """The aliases of both files by name; those of the current folder win."""
-    return {**load_own_settings(), **_read(Path(_LOCAL).absolute())}
+    local = _read(Path(_LOCAL).absolute())
+    for name in local.keys() & set(list_providers()):
+        # whoever names a provider means that one, and sends it a key, in whatever folder that happens
+        raise ValueError(f"{local[name].file}: [{name}] is a provider's own name: take another in this file")
+    return {**load_own_settings(), **local}
 
 
 def load_own_settings() -> dict[str, ProviderAlias]:
