@@ -14,8 +14,16 @@ from work import Work
 
 HERE = Path(__file__).parent
 PATIENCE = 60  # seconds for one answer
-# litellm would fetch a list of prices at import; nobody should go through a proxy to the loopback.
-ENVIRONMENT = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "NO_PROXY": "*", "no_proxy": "*"}
+ENVIRONMENT = {
+    **os.environ,
+    # litellm would fetch a list of prices at import; nobody should go through a proxy to the loopback
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "NO_PROXY": "*",
+    "no_proxy": "*",
+    # asyncio asks for 256 kB at each read; whether they come from the kernel each time, for 20 µs, would depend on
+    # what the process did before
+    "MALLOC_MMAP_THRESHOLD_": "4000000",
+}
 
 
 class PeerFailed(Exception):
