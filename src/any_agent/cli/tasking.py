@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import time
 from typing import TYPE_CHECKING
@@ -95,13 +94,15 @@ async def _tick(screen: Screen, at_it: list[str]) -> None:
 
 async def _cancel(agents: Agents, ids: list[str]) -> str:
     """Cancel tasks; what is to be said of it."""
-    try:
-        async with asyncio.timeout(_DATABASE_S):
-            for id in ids:
-                with contextlib.suppress(UnknownTask):
-                    await agents.cancel(id)
-    except TimeoutError:
-        return f"{_AWAY}, so nothing could be cancelled: when it is back, any-agent cancel {ids[0]}"
+    for number, id in enumerate(ids, 1):
+        try:
+            async with asyncio.timeout(_DATABASE_S):
+                await agents.cancel(id)
+        except UnknownTask:
+            continue  # it had not been submitted yet
+        except TimeoutError:
+            more = f" and {len(ids) - number} more" if number < len(ids) else ""
+            return f"{_AWAY}, so {id}{more} could not be cancelled: try any-agent cancel when it is back"
     return _CANCELLED
 
 
